@@ -1,0 +1,129 @@
+//! Identifiers, each its own type so that one is never passed for another.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// One start of one service process. Two instances of a service, or the old and the new one around a restart, differ
+/// in it; it sorts by start time (UUID v7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct InstanceId(pub uuid::Uuid);
+
+impl InstanceId {
+    /// A new id for a process that starts now.
+    #[must_use]
+    pub fn new_now() -> Self {
+        Self(uuid::Uuid::now_v7())
+    }
+}
+
+impl fmt::Display for InstanceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A tokio runtime inside one process, numbered from 1 in the order the probe met them. Never used again after the
+/// runtime is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RuntimeId(pub u32);
+
+impl fmt::Display for RuntimeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A job, numbered from 1 in the order of submission; unique within one [`InstanceId`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobId(pub u64);
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A W3C trace id: 128 bits, written as 32 lower-case hexadecimal digits. Never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TraceId(std::num::NonZeroU128);
+
+impl TraceId {
+    /// The id with these 128 bits, or `None` for zero, which W3C trace context forbids.
+    #[must_use]
+    pub const fn new(bits: u128) -> Option<Self> {
+        match std::num::NonZeroU128::new(bits) {
+            Some(bits) => Some(Self(bits)),
+            None => None,
+        }
+    }
+
+    /// The 128 bits.
+    #[must_use]
+    pub const fn get(self) -> u128 {
+        self.0.get()
+    }
+}
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// A string that is not a trace id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a trace id is 32 lower-case hexadecimal digits, not all zero")]
+pub struct InvalidTraceId;
+
+impl FromStr for TraceId {
+    type Err = InvalidTraceId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidTraceId> {
+        let hex = text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        let bits = if hex {
+            u128::from_str_radix(text, 16).map_err(|_| InvalidTraceId)?
+        } else {
+            return Err(InvalidTraceId);
+        };
+        Self::new(bits).ok_or(InvalidTraceId)
+    }
+}
+
+impl Serialize for TraceId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for TraceId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trace_id_reads_what_it_writes_and_refuses_the_rest() {
+        let id = TraceId::new(0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c).expect("not zero");
+        assert_eq!(id.to_string(), "0af7651916cd43dd8448eb211c80319c");
+        assert_eq!(id.to_string().parse(), Ok(id));
+        for bad in [
+            "",
+            "0af7",
+            "0AF7651916CD43DD8448EB211C80319C",
+            "+af7651916cd43dd8448eb211c80319c",
+            "00000000000000000000000000000000",
+        ] {
+            assert_eq!(bad.parse::<TraceId>(), Err(InvalidTraceId), "{bad:?}");
+        }
+    }
+}

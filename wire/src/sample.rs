@@ -1,0 +1,307 @@
+//! What a service measured in the last second.
+//!
+//! Counters (`*_total`) count from the start of the process, so that a lost frame loses resolution, not counts.
+//! Histograms hold what was recorded since the last frame that was handed to the socket: a frame that could not be
+//! sent leaves its recordings to the next one.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    hello::{ClockAnchor, RuntimeInfo},
+    histogram::LatencyHistogram,
+    id::RuntimeId,
+};
+
+/// One frame a second.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Counts up by one from 0 with each sample taken, sent or not.
+    pub seq: u64,
+    /// When it was taken.
+    pub at_mono_ns: u64,
+    /// The time it covers: since the last sample that was handed to the socket.
+    pub interval_ns: u64,
+    /// Sent when the wall clock was stepped against the anchor of `hello`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<ClockAnchor>,
+    /// The lag of each runtime at its own 100 ms cadence, oldest first.
+    pub lag: Vec<LagPoint>,
+    /// Each runtime that is alive.
+    pub runtimes: Vec<RuntimeSample>,
+    /// The process as a whole.
+    pub process: ProcessSample,
+    /// Each lane of each scheduler.
+    pub lanes: Vec<LaneSample>,
+    /// Each job type, and each named task.
+    pub types: Vec<TypeSample>,
+    /// What the probe could not keep or send since the process started.
+    pub dropped: Dropped,
+}
+
+/// The three parts of event-loop lag at one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LagPoint {
+    /// Of which runtime.
+    pub runtime: RuntimeId,
+    /// When.
+    pub at_mono_ns: u64,
+    /// From inject to poll of a no-op task; while it has not been polled, its age. Blind to one blocked worker of
+    /// several.
+    pub schedule_ns: Option<u64>,
+    /// Overshoot of a sleep inside the runtime, less the timer's granularity.
+    pub timer_ns: Option<u64>,
+    /// Age of the longest stall going on.
+    pub stall_ns: Option<u64>,
+}
+
+impl LagPoint {
+    /// The one figure where one is needed: the largest part that is known.
+    #[must_use]
+    pub fn lag_ns(&self) -> Option<u64> {
+        self.schedule_ns.max(self.timer_ns).max(self.stall_ns)
+    }
+}
+
+/// One runtime.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RuntimeSample {
+    /// What does not change.
+    pub info: RuntimeInfo,
+    /// Tasks that have been spawned and have not ended.
+    pub alive_tasks: u64,
+    /// Tasks waiting in the global (injection) queue.
+    pub global_queue_depth: u64,
+    /// The pool behind `spawn_blocking`.
+    pub blocking: BlockingPoolSample,
+    /// Each worker, by index.
+    pub workers: Vec<WorkerSample>,
+}
+
+/// The pool behind `spawn_blocking`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockingPoolSample {
+    /// Threads alive. Known only under `tokio_unstable`.
+    pub threads: Option<u64>,
+    /// Threads alive and idle. Known only under `tokio_unstable`.
+    pub idle_threads: Option<u64>,
+    /// Closures waiting for a thread. Known only under `tokio_unstable`.
+    pub queue_depth: Option<u64>,
+    /// How long a no-op waited for a thread; while it waits, its age.
+    pub lag_ns: Option<u64>,
+    /// Closures running now that were started through `ax_probe::spawn_blocking` or a blocking lane.
+    pub watched_running: u64,
+}
+
+/// One worker thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkerSample {
+    /// Index within its runtime.
+    pub index: u32,
+    /// Kernel thread id, once the probe has met the thread.
+    pub tid: Option<u32>,
+    /// Time spent outside parking, as tokio counts it (published at the latest every 61 polls).
+    pub busy_ns_total: u64,
+    /// Times parked.
+    pub parks_total: u64,
+    /// What it is doing.
+    pub state: WorkerState,
+    /// The wrapped poll that it is in.
+    pub poll: Option<CurrentPoll>,
+    /// What the kernel says of the thread.
+    pub thread: Option<ThreadSample>,
+}
+
+/// What a worker is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkerState {
+    /// Waiting for work.
+    Parked,
+    /// Polling tasks, and its counters move.
+    Busy,
+    /// Has not moved for the stall threshold.
+    Stalled,
+    /// A state that this reader does not know.
+    #[serde(other)]
+    Other,
+}
+
+/// A wrapped poll that has not returned.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CurrentPoll {
+    /// Whose.
+    pub task: TaskRef,
+    /// For how long.
+    pub age_ns: u64,
+}
+
+/// A job or wrapped task, named.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskRef {
+    /// Job type, or the name given to `spawn`.
+    pub name: String,
+    /// Whether it is a job, a task or a blocking closure.
+    pub kind: TaskKind,
+    /// The job, where it is one.
+    pub job: Option<crate::id::JobId>,
+    /// The lane, where it is a job.
+    pub lane: Option<String>,
+    /// Where it was started: `file:line`.
+    pub place: Option<String>,
+    /// The trace it belongs to.
+    pub trace: Option<crate::id::TraceId>,
+}
+
+/// What a [`TypeSample`] or [`TaskRef`] is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskKind {
+    /// Submitted to a lane.
+    Job,
+    /// Started by `ax_probe::spawn` or watched by `Probe::watch`.
+    Task,
+    /// Started by `ax_probe::spawn_blocking`.
+    Blocking,
+    /// A kind that this reader does not know.
+    #[serde(other)]
+    Other,
+}
+
+/// What the kernel says of one thread. Counters are since the thread started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadSample {
+    /// Scheduling state letter of `/proc`: `R`, `S`, `D`, `T`, ...
+    pub state: Option<char>,
+    /// Time on a CPU.
+    pub on_cpu_ns_total: Option<u64>,
+    /// Time runnable, waiting for a CPU.
+    pub run_queue_ns_total: Option<u64>,
+    /// Times it gave up its CPU by itself (it blocked).
+    pub voluntary_switches_total: Option<u64>,
+    /// Times the CPU was taken from it.
+    pub involuntary_switches_total: Option<u64>,
+}
+
+/// The process as a whole. Counters are since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessSample {
+    /// CPU time, user and system, of all threads.
+    pub cpu_ns_total: Option<u64>,
+    /// CPU time of the probe's own threads, included in the above.
+    pub probe_cpu_ns_total: Option<u64>,
+    /// Resident memory.
+    pub rss_bytes: Option<u64>,
+    /// Threads.
+    pub threads: Option<u64>,
+    /// Open file descriptors.
+    pub open_files: Option<u64>,
+    /// Soft limit on open file descriptors.
+    pub open_files_limit: Option<u64>,
+}
+
+/// One lane of a scheduler. All counts are exact.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LaneSample {
+    /// Its name. Two schedulers of one process may have lanes of one name: `scheduler` tells them apart.
+    pub name: String,
+    /// The scheduler it belongs to, numbered from 1 in this process.
+    pub scheduler: u32,
+    /// Most jobs that may run at once.
+    pub limit: u64,
+    /// Most jobs that may be queued.
+    pub capacity: u64,
+    /// Jobs running now.
+    pub running: u64,
+    /// Jobs queued and ready.
+    pub pending: u64,
+    /// Jobs waiting for time or dependencies.
+    pub waiting: u64,
+    /// Age of the job at the head of the highest priority, where the lane could be looked at.
+    pub head_age_ns: Option<u64>,
+    /// What happened to jobs since the process started.
+    pub counters: JobCounters,
+}
+
+/// What happened to jobs since the process started. Each accepted job ends in exactly one of `succeeded`, `failed`,
+/// `panicked`, `timed_out`, `cancelled`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobCounters {
+    /// Accepted.
+    pub submitted_total: u64,
+    /// Refused because the queue was full.
+    pub rejected_total: u64,
+    /// Begun (each attempt).
+    pub started_total: u64,
+    /// Ended with `Ok`, or with a value that is not a `Result`.
+    pub succeeded_total: u64,
+    /// Ended with an error of their own.
+    pub failed_total: u64,
+    /// Ended by a panic.
+    pub panicked_total: u64,
+    /// Ended by their timeout.
+    pub timed_out_total: u64,
+    /// Ended by cancellation, before or while running.
+    pub cancelled_total: u64,
+}
+
+impl JobCounters {
+    /// Jobs that have ended, in whichever way.
+    #[must_use]
+    pub fn finished_total(&self) -> u64 {
+        self.succeeded_total + self.unsuccessful_total()
+    }
+
+    /// Jobs that ended without success.
+    #[must_use]
+    pub fn unsuccessful_total(&self) -> u64 {
+        self.failed_total + self.panicked_total + self.timed_out_total + self.cancelled_total
+    }
+}
+
+/// One job type, or one named task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TypeSample {
+    /// Its name; `other` gathers what came after the 128th.
+    pub name: String,
+    /// What it is.
+    pub kind: TaskKind,
+    /// The lane, for a job.
+    pub lane: Option<String>,
+    /// Where it was first started: `file:line`.
+    pub place: Option<String>,
+    /// Alive and begun.
+    pub running: u64,
+    /// Queued; for a task, always 0.
+    pub pending: u64,
+    /// What happened to them; for a task `started` and one of the ends.
+    pub counters: JobCounters,
+    /// Ready to started. Jobs only.
+    pub queue_wait: Option<LatencyHistogram>,
+    /// Started to finished.
+    pub run: Option<LatencyHistogram>,
+    /// One poll.
+    pub poll: Option<LatencyHistogram>,
+}
+
+/// What was lost in the service since the process started. Every count that is not zero is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dropped {
+    /// Frames that the socket did not take in time.
+    pub frames_total: u64,
+    /// Events that found their buffer full.
+    pub events_total: u64,
+    /// Lag points that found their buffer full.
+    pub lag_points_total: u64,
+    /// Job types and named tasks beyond the 128th, counted in `other`.
+    pub types_folded_total: u64,
+    /// Threads beyond the slots that the probe keeps: their polls have no name.
+    pub threads_unseen_total: u64,
+}
+
+impl Dropped {
+    /// Whether anything at all was lost.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        *self != Self::default()
+    }
+}

@@ -1,0 +1,313 @@
+//! What a viewer is shown: figures that the agent has already worked out of the samples.
+//!
+//! Rates are per second and quantiles are over the last [`ServiceView::window_ns`]; shares are 0 to 1 of the thing
+//! named (one CPU, one worker).
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    event::{ObserverGap, Stall},
+    hello::{Hello, RuntimeInfo},
+    id::InstanceId,
+    sample::{
+        BlockingPoolSample, CurrentPoll, Dropped, JobCounters, TaskKind, ThreadSample, WorkerState,
+    },
+};
+
+/// One line about a service.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServiceSummary {
+    /// Which start of which service.
+    pub instance: InstanceId,
+    /// Its name.
+    pub service: String,
+    /// Its process id, in its own pid namespace.
+    pub pid: u32,
+    /// The user it runs as, as the kernel told the agent.
+    pub uid: u32,
+    /// Whether it speaks.
+    pub state: ServiceState,
+    /// When the process started.
+    pub process_start_unix_ns: u64,
+    /// When its last frame came.
+    pub last_seen_unix_ns: u64,
+}
+
+/// Whether a service speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServiceState {
+    /// Samples arrive.
+    Live,
+    /// Connected, but no sample has come for 3 s.
+    Silent,
+    /// It said goodbye.
+    Ended,
+    /// The connection broke without a goodbye.
+    Lost,
+    /// A state that this reader does not know.
+    #[serde(other)]
+    Other,
+}
+
+/// Everything that a screen shows of one service, once a second.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServiceView {
+    /// Who, and whether it speaks.
+    pub summary: ServiceSummary,
+    /// What it said of itself.
+    pub hello: Hello,
+    /// When the agent made this view.
+    pub at_unix_ns: u64,
+    /// The span that the figures below cover; less than a minute at first.
+    pub window_ns: u64,
+    /// Event-loop lag.
+    pub lag: LagView,
+    /// The process.
+    pub process: ProcessView,
+    /// Each runtime.
+    pub runtimes: Vec<RuntimeView>,
+    /// Each lane.
+    pub lanes: Vec<LaneView>,
+    /// Each job type and named task.
+    pub types: Vec<TypeView>,
+    /// Stalls going on, then the latest ended ones, newest first.
+    pub stalls: Vec<StallView>,
+    /// Gaps in the watchdog's schedule, newest first.
+    pub observer_gaps: Vec<ObserverGap>,
+    /// What was lost in the service.
+    pub dropped: Dropped,
+    /// What the agent lost or refused of this service.
+    pub agent_dropped: AgentDropped,
+    /// The newest second of the charts.
+    pub point: Option<Point>,
+}
+
+/// Event-loop lag over the window. `None`: nothing measured yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LagView {
+    /// The newest figure.
+    pub now_ns: Option<u64>,
+    /// Median of the 100 ms points.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile of the 100 ms points.
+    pub p99_ns: Option<u64>,
+    /// Largest.
+    pub max_ns: Option<u64>,
+    /// Largest of the schedule lag alone.
+    pub schedule_max_ns: Option<u64>,
+    /// Largest of the timer lag alone.
+    pub timer_max_ns: Option<u64>,
+    /// Longest stall, gone or going on.
+    pub stall_max_ns: Option<u64>,
+    /// How many points.
+    pub points: u64,
+}
+
+/// The process, over the last second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcessView {
+    /// CPU used, in CPUs (1.0 is one CPU all the time).
+    pub cpus_used: Option<f64>,
+    /// The part of it that is the probe's own.
+    pub probe_cpus_used: Option<f64>,
+    /// Resident memory.
+    pub rss_bytes: Option<u64>,
+    /// Threads.
+    pub threads: Option<u64>,
+    /// Open file descriptors.
+    pub open_files: Option<u64>,
+    /// Their soft limit.
+    pub open_files_limit: Option<u64>,
+}
+
+/// One runtime.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RuntimeView {
+    /// What does not change.
+    pub info: RuntimeInfo,
+    /// Tasks alive.
+    pub alive_tasks: u64,
+    /// Tasks in the global queue.
+    pub global_queue_depth: u64,
+    /// The blocking pool.
+    pub blocking: BlockingPoolSample,
+    /// Each worker.
+    pub workers: Vec<WorkerView>,
+}
+
+/// One worker, over the last second.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkerView {
+    /// Index within its runtime.
+    pub index: u32,
+    /// Kernel thread id.
+    pub tid: Option<u32>,
+    /// What it is doing.
+    pub state: WorkerState,
+    /// Share of the time outside parking.
+    pub busy_share: Option<f64>,
+    /// Share of the time on a CPU.
+    pub on_cpu_share: Option<f64>,
+    /// Share of the time runnable and waiting for a CPU.
+    pub run_queue_share: Option<f64>,
+    /// The wrapped poll it is in.
+    pub poll: Option<CurrentPoll>,
+    /// What the kernel says.
+    pub thread: Option<ThreadSample>,
+}
+
+/// Quantiles of a latency over the window. All `None` when nothing was recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// How many were recorded.
+    pub count: u64,
+    /// Median.
+    pub p50_ns: Option<u64>,
+    /// 90th percentile.
+    pub p90_ns: Option<u64>,
+    /// 99th percentile.
+    pub p99_ns: Option<u64>,
+    /// Exact maximum.
+    pub max_ns: Option<u64>,
+}
+
+/// Rates over the window. `None` until two samples have come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// Accepted.
+    pub submitted_per_s: Option<f64>,
+    /// Ended, in whichever way.
+    pub finished_per_s: Option<f64>,
+    /// Ended without success.
+    pub unsuccessful_per_s: Option<f64>,
+    /// Refused.
+    pub rejected_per_s: Option<f64>,
+}
+
+/// One lane.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LaneView {
+    /// Its name.
+    pub name: String,
+    /// Its scheduler.
+    pub scheduler: u32,
+    /// Most jobs at once.
+    pub limit: u64,
+    /// Most jobs queued.
+    pub capacity: u64,
+    /// Running now.
+    pub running: u64,
+    /// Queued now.
+    pub pending: u64,
+    /// Waiting for time or dependencies.
+    pub waiting: u64,
+    /// Age of the job at the head of the highest priority.
+    pub head_age_ns: Option<u64>,
+    /// How long all of its slots have been taken without a break.
+    pub full_ns: Option<u64>,
+    /// Totals since the process started.
+    pub counters: JobCounters,
+    /// Rates.
+    pub rates: Rates,
+    /// Queue wait of its job types together.
+    pub queue_wait: Quantiles,
+    /// Run time of its job types together.
+    pub run: Quantiles,
+}
+
+/// One job type or named task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TypeView {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: TaskKind,
+    /// Its lane.
+    pub lane: Option<String>,
+    /// Where it was first started.
+    pub place: Option<String>,
+    /// Running now.
+    pub running: u64,
+    /// Queued now.
+    pub pending: u64,
+    /// Totals since the process started.
+    pub counters: JobCounters,
+    /// Rates.
+    pub rates: Rates,
+    /// Ready to started.
+    pub queue_wait: Quantiles,
+    /// Started to finished.
+    pub run: Quantiles,
+    /// One poll.
+    pub poll: Quantiles,
+    /// 99th percentile of run time, a figure a second, oldest first: the trend of the last minutes.
+    pub run_p99_trend_ns: Vec<Option<u64>>,
+}
+
+/// A stall, gone or going on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StallView {
+    /// The stall as the service told it.
+    pub stall: Stall,
+    /// Whether it goes on.
+    pub ongoing: bool,
+    /// When it began, by the wall clock.
+    pub began_unix_ns: u64,
+}
+
+/// One second of the charts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// When the sample was taken, by the service's clock.
+    pub at_unix_ns: u64,
+    /// Median lag of that second.
+    pub lag_p50_ns: Option<u64>,
+    /// Largest lag of that second.
+    pub lag_max_ns: Option<u64>,
+    /// CPUs used.
+    pub cpus_used: Option<f64>,
+    /// Resident memory.
+    pub rss_bytes: Option<u64>,
+    /// Busy share of each worker, runtime by runtime.
+    pub busy_shares: Vec<Option<f64>>,
+    /// Jobs running in all lanes.
+    pub running: u64,
+    /// Jobs queued in all lanes.
+    pub pending: u64,
+    /// Jobs finished per second in all lanes.
+    pub finished_per_s: Option<f64>,
+}
+
+/// The charts of one service from before the viewer came.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Backfill {
+    /// Of which service.
+    pub instance: InstanceId,
+    /// Oldest first, a point a second, at most 15 minutes.
+    pub points: Vec<Point>,
+}
+
+/// What the agent lost or refused, since it started. Every count that is not zero is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentDropped {
+    /// Lines that were not frames.
+    pub bad_frames_total: u64,
+    /// Lines longer than the cap.
+    pub oversized_frames_total: u64,
+    /// Connections refused: version, user, or too many.
+    pub refused_connections_total: u64,
+    /// Job types, lanes, workers or lag points beyond what is kept of one service.
+    pub folded_total: u64,
+    /// Frames that a slow viewer did not get.
+    pub viewer_frames_total: u64,
+}
+
+/// All services of the agent that the viewer may see.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Services {
+    /// By name, then by start, newest first.
+    pub services: Vec<ServiceSummary>,
+    /// What the agent lost over all of its connections.
+    pub agent_dropped: AgentDropped,
+}
