@@ -56,10 +56,11 @@ impl AtomicHistogram {
     #[inline]
     pub fn record_ns(&self, ns: u64) {
         let us = (ns / 1_000).min(MAX_US);
-        self.counts[bucket(us)].fetch_add(1, Relaxed);
+        // The maximum first: whoever sees the count then finds a maximum that covers it.
         if ns > self.max_ns.load(Relaxed) {
             self.max_ns.fetch_max(ns, Relaxed);
         }
+        self.counts[bucket(us)].fetch_add(1, Relaxed);
     }
 
     /// Moves everything recorded so far into `into`.

@@ -61,13 +61,17 @@ pub enum FolderError {
         source: std::io::Error,
     },
     /// A link, or not a folder.
-    #[error("{path} is not a folder (a link is not followed); remove it, or set AX_SOCKET to another place")]
+    #[error(
+        "{path} is not a folder (a link is not followed); remove it, or set AX_SOCKET to another place"
+    )]
     NotAFolder {
         /// The path.
         path: PathBuf,
     },
     /// Somebody else's.
-    #[error("{path} belongs to user {owner}, not to us (user {us}); remove it, or set AX_SOCKET to another place")]
+    #[error(
+        "{path} belongs to user {owner}, not to us (user {us}); remove it, or set AX_SOCKET to another place"
+    )]
     ForeignOwner {
         /// The folder.
         path: PathBuf,
@@ -77,7 +81,9 @@ pub enum FolderError {
         us: u32,
     },
     /// Others may write into it.
-    #[error("{path} can be entered by others (mode {mode:04o}); `chmod 0700 {path}`, or set AX_SOCKET to another place")]
+    #[error(
+        "{path} can be entered by others (mode {mode:04o}); `chmod 0700 {path}`, or set AX_SOCKET to another place"
+    )]
     TooOpen {
         /// The folder.
         path: PathBuf,

@@ -1,0 +1,292 @@
+//! What is counted and timed under one name: a job type, a named task, a kind of blocking closure.
+//!
+//! Types belong to the process, like threads do: they are made on first use, never dropped, and at most
+//! [`MAX_TYPES`] of them, so that their memory is bounded; the rest is counted together as `other`.
+
+use std::{
+    collections::HashMap,
+    panic::Location,
+    sync::{
+        OnceLock,
+        atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use ax_wire::{
+    LatencyHistogram,
+    sample::{JobCounters, TaskKind, TypeSample},
+};
+use parking_lot::RwLock;
+
+use crate::{histogram::AtomicHistogram, slot};
+
+/// Most types that are told apart. Each takes up to 45 KiB for each worker that runs it.
+pub const MAX_TYPES: usize = 128;
+
+/// The name under which everything beyond [`MAX_TYPES`] is counted.
+pub const OTHER: &str = "other";
+
+/// Shards of each type. Threads beyond that many share them, which costs them a contended cache line, not counts.
+const SHARDS: usize = 16;
+
+/// One name. Recording never blocks and costs some nanoseconds.
+pub struct TaskType {
+    name: Box<str>,
+    kind: TaskKind,
+    lane: Option<Box<str>>,
+    place: Option<&'static Location<'static>>,
+    shards: [OnceLock<Box<Shard>>; SHARDS],
+}
+
+/// What the threads with one shard number recorded. A job may be queued by one thread and ended by another, so that
+/// only the sums over all shards mean something.
+#[derive(Default)]
+struct Shard {
+    queue_wait: OnceLock<AtomicHistogram>,
+    run: OnceLock<AtomicHistogram>,
+    poll: OnceLock<AtomicHistogram>,
+    pending: AtomicI64,
+    running: AtomicI64,
+    submitted: AtomicU64,
+    rejected: AtomicU64,
+    started: AtomicU64,
+    succeeded: AtomicU64,
+    failed: AtomicU64,
+    panicked: AtomicU64,
+    timed_out: AtomicU64,
+    cancelled: AtomicU64,
+}
+
+/// How a job or task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// With `Ok`, or a value that is not a `Result`.
+    Succeeded,
+    /// With an error of its own.
+    Failed,
+    /// By a panic.
+    Panicked,
+    /// By its timeout.
+    TimedOut,
+    /// By cancellation, or because its future was dropped.
+    Cancelled,
+}
+
+impl TaskType {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn kind(&self) -> TaskKind {
+        self.kind
+    }
+
+    /// The lane, for a job type.
+    #[must_use]
+    pub fn lane(&self) -> Option<&str> {
+        self.lane.as_deref()
+    }
+
+    /// A job was accepted and is queued.
+    pub fn submitted(&self) {
+        let shard = self.shard();
+        shard.submitted.fetch_add(1, Relaxed);
+        shard.pending.fetch_add(1, Relaxed);
+    }
+
+    /// A job was refused.
+    pub fn rejected(&self) {
+        self.shard().rejected.fetch_add(1, Relaxed);
+    }
+
+    /// A queued job begins, after `queue_wait_ns` in the queue.
+    pub fn started_after(&self, queue_wait_ns: u64) {
+        let shard = self.shard();
+        shard.pending.fetch_sub(1, Relaxed);
+        shard
+            .queue_wait
+            .get_or_init(AtomicHistogram::new)
+            .record_ns(queue_wait_ns);
+        shard.started.fetch_add(1, Relaxed);
+        shard.running.fetch_add(1, Relaxed);
+    }
+
+    /// A task, which knows no queue, begins.
+    pub fn started(&self) {
+        let shard = self.shard();
+        shard.started.fetch_add(1, Relaxed);
+        shard.running.fetch_add(1, Relaxed);
+    }
+
+    /// A queued job was cancelled before it began.
+    pub fn cancelled_in_queue(&self) {
+        let shard = self.shard();
+        shard.pending.fetch_sub(1, Relaxed);
+        shard.cancelled.fetch_add(1, Relaxed);
+    }
+
+    /// What began has ended, after `run_ns`.
+    pub fn ended(&self, end: End, run_ns: u64) {
+        let shard = self.shard();
+        shard.running.fetch_sub(1, Relaxed);
+        shard
+            .run
+            .get_or_init(AtomicHistogram::new)
+            .record_ns(run_ns);
+        let counter = match end {
+            End::Succeeded => &shard.succeeded,
+            End::Failed => &shard.failed,
+            End::Panicked => &shard.panicked,
+            End::TimedOut => &shard.timed_out,
+            End::Cancelled => &shard.cancelled,
+        };
+        counter.fetch_add(1, Relaxed);
+    }
+
+    /// One poll took `poll_ns`.
+    #[inline]
+    pub fn polled(&self, poll_ns: u64) {
+        self.shard()
+            .poll
+            .get_or_init(AtomicHistogram::new)
+            .record_ns(poll_ns);
+    }
+
+    fn shard(&self) -> &Shard {
+        self.shards[slot::thread_number() % SHARDS].get_or_init(Box::default)
+    }
+
+    /// The counts so far, and the histograms since the last call.
+    pub(crate) fn sample(&self) -> TypeSample {
+        let mut counters = JobCounters::default();
+        let (mut pending, mut running) = (0_i64, 0_i64);
+        let mut histograms: [Option<LatencyHistogram>; 3] = [None, None, None];
+        for shard in self.shards.iter().filter_map(OnceLock::get) {
+            counters.submitted_total += shard.submitted.load(Relaxed);
+            counters.rejected_total += shard.rejected.load(Relaxed);
+            counters.started_total += shard.started.load(Relaxed);
+            counters.succeeded_total += shard.succeeded.load(Relaxed);
+            counters.failed_total += shard.failed.load(Relaxed);
+            counters.panicked_total += shard.panicked.load(Relaxed);
+            counters.timed_out_total += shard.timed_out.load(Relaxed);
+            counters.cancelled_total += shard.cancelled.load(Relaxed);
+            pending += shard.pending.load(Relaxed);
+            running += shard.running.load(Relaxed);
+            let sources = [&shard.queue_wait, &shard.run, &shard.poll];
+            for (merged, source) in histograms.iter_mut().zip(sources) {
+                if let Some(source) = source.get() {
+                    source.drain_into(merged.get_or_insert_default());
+                }
+            }
+        }
+        let [queue_wait, run, poll] = histograms.map(|h| h.filter(|h| !h.is_empty()));
+        TypeSample {
+            name: self.name.to_string(),
+            kind: self.kind,
+            lane: self.lane.as_deref().map(str::to_owned),
+            place: self.place.map(place_text),
+            // The shards are read one after the other, so a sum may be off by what moved meanwhile, even below zero.
+            running: running.max(0) as u64,
+            pending: pending.max(0) as u64,
+            counters,
+            queue_wait,
+            run,
+            poll,
+        }
+    }
+}
+
+/// `file:line`, the form in which places are shown everywhere.
+#[must_use]
+pub fn place_text(place: &'static Location<'static>) -> String {
+    format!("{}:{}", place.file(), place.line())
+}
+
+#[derive(Default)]
+struct Registry {
+    /// By name, then one for each kind and lane that uses it.
+    by_name: HashMap<Box<str>, Vec<&'static TaskType>>,
+    all: Vec<&'static TaskType>,
+    folded: u64,
+}
+
+impl Registry {
+    fn find(&self, kind: TaskKind, lane: Option<&str>, name: &str) -> Option<&'static TaskType> {
+        let same_name = self.by_name.get(name)?;
+        let found = same_name
+            .iter()
+            .find(|task| task.kind == kind && task.lane.as_deref() == lane);
+        found.copied()
+    }
+
+    fn add(
+        &mut self,
+        kind: TaskKind,
+        lane: Option<&str>,
+        name: &str,
+        place: Option<&'static Location<'static>>,
+    ) -> &'static TaskType {
+        // Leaked on purpose: the slot of a thread names its type without counting references on each poll. At most
+        // `MAX_TYPES` and one `other` for each kind.
+        let made: &'static TaskType = Box::leak(Box::new(TaskType {
+            name: Box::from(name),
+            kind,
+            lane: lane.map(Box::from),
+            place,
+            shards: [const { OnceLock::new() }; SHARDS],
+        }));
+        self.by_name.entry(Box::from(name)).or_default().push(made);
+        self.all.push(made);
+        made
+    }
+}
+
+// A lock on the way of every submit and spawn, but a reader's: it is written at most `MAX_TYPES` times.
+static REGISTRY: OnceLock<RwLock<Registry>> = OnceLock::new();
+
+fn registry() -> &'static RwLock<Registry> {
+    REGISTRY.get_or_init(RwLock::default)
+}
+
+/// The type of this name, kind and lane, made on first use; `other` once there are [`MAX_TYPES`]. `place` is where it
+/// was first started.
+///
+/// Cost: a hash of the name under a read lock, some 50 ns. Keep what it returns.
+#[must_use]
+pub fn task_type(
+    kind: TaskKind,
+    lane: Option<&str>,
+    name: &str,
+    place: &'static Location<'static>,
+) -> &'static TaskType {
+    if let Some(found) = registry().read().find(kind, lane, name) {
+        return found;
+    }
+    let mut registry = registry().write();
+    if let Some(found) = registry.find(kind, lane, name) {
+        return found;
+    }
+    if registry.all.len() < MAX_TYPES {
+        return registry.add(kind, lane, name, Some(place));
+    }
+    registry.folded += 1;
+    match registry.find(kind, None, OTHER) {
+        Some(other) => other,
+        None => registry.add(kind, None, OTHER, None),
+    }
+}
+
+/// A sample of every type that was ever used.
+pub(crate) fn sample_all() -> Vec<TypeSample> {
+    let all = registry().read().all.clone();
+    all.into_iter().map(TaskType::sample).collect()
+}
+
+/// How many requests for a type were answered with `other`.
+pub(crate) fn folded_total() -> u64 {
+    registry().read().folded
+}
