@@ -158,7 +158,11 @@ mod tests {
         let frame = ToAgent::Subscribe(Subscribe { protocol: PROTOCOL });
         let mut line = Vec::new();
         encode(&frame, &mut line).expect("encodes");
-        assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
+        assert_eq!(
+            line.split(|byte| *byte == b'\n').count(),
+            2,
+            "one newline, at the end"
+        );
         assert_eq!(decode::<ToAgent>(&line).expect("decodes"), frame);
     }
 

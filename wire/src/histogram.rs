@@ -31,11 +31,10 @@ impl LatencyHistogram {
     /// An empty histogram.
     #[must_use]
     pub fn new() -> Self {
-        let counts = Histogram::new_with_bounds(1, MAX_US, 2);
-        Self {
-            counts: counts.expect("the bounds are constants that the crate accepts"),
-            max_ns: 0,
-        }
+        let Ok(counts) = Histogram::new_with_bounds(1, MAX_US, 2) else {
+            unreachable!("the bounds are constants that the crate accepts")
+        };
+        Self { counts, max_ns: 0 }
     }
 
     /// Adds one duration. One below a microsecond counts as one, one above 24 hours as 24 hours (the maximum stays

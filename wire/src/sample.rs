@@ -232,7 +232,7 @@ pub struct JobCounters {
     pub rejected_total: u64,
     /// Begun (each attempt).
     pub started_total: u64,
-    /// Ended with `Ok`, or with a value that is not a `Result`.
+    /// Ended well.
     pub succeeded_total: u64,
     /// Ended with an error of their own.
     pub failed_total: u64,
