@@ -15,11 +15,13 @@
 //! `CLOCK_MONOTONIC`, `*_unix_ns` are wall-clock nanoseconds since 1970. An `Option` that is `None` means *unknown*,
 //! never zero.
 
+pub mod alert;
 pub mod event;
 pub mod frame;
 pub mod hello;
 pub mod histogram;
 pub mod id;
+pub mod incident;
 pub mod sample;
 pub mod socket;
 pub mod view;
