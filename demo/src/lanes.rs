@@ -1,0 +1,123 @@
+//! The four lanes of the demo, and the jobs that go through them.
+
+use std::{io::Write as _, net::SocketAddr, time::Duration};
+
+use anyhow::Context as _;
+use ax_scheduler::{JobContext, JobHandle, Lane, Scheduler, SubmitError};
+use tokio::time::sleep;
+
+use crate::partner;
+
+/// Bytes that a report is made of: some tens of milliseconds of compressing-like work and a real file.
+const REPORT_BYTES: usize = 4 * 1024 * 1024;
+
+/// The scheduler of the demo with its lanes open. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Lanes {
+    scheduler: Scheduler,
+    push: Lane,
+    db: Lane,
+    files: Lane,
+    api: Lane,
+    partner: partner::Client,
+}
+
+impl Lanes {
+    /// Opens the lanes. `partner` is where the external API listens.
+    pub(crate) fn open(partner: SocketAddr) -> anyhow::Result<Self> {
+        let scheduler = Scheduler::new();
+        let lane = |name: &str, limit: usize, capacity: usize, priority: u8, timeout_s: u64| {
+            scheduler
+                .lane(name)
+                .limit(limit)
+                .capacity(capacity)
+                .priority(priority)
+                .timeout(Duration::from_secs(timeout_s))
+                .open()
+                .with_context(|| format!("cannot open lane {name}"))
+        };
+        Ok(Self {
+            push: lane("push", 20, 1_000, 80, 3)?,
+            db: lane("db", 40, 2_000, 60, 10)?,
+            files: lane("files", 5, 50, 30, 60)?,
+            api: lane("api", 10, 200, 70, 8)?,
+            partner: partner::Client::new(partner),
+            scheduler,
+        })
+    }
+
+    /// Sends a push message to one device.
+    pub(crate) fn send_push(&self) -> Result<JobHandle<()>, SubmitError> {
+        self.scheduler
+            .job("send_push", |_: JobContext| async {
+                sleep(jittered_ms(4, 12)).await;
+                anyhow::Ok(())
+            })
+            .lane(&self.push)
+            .submit()
+    }
+
+    /// Writes an order down, and tells the customer from inside the job.
+    pub(crate) fn save_order(&self) -> Result<JobHandle<()>, SubmitError> {
+        let lanes = self.clone();
+        self.scheduler
+            .job("save_order", |_: JobContext| async move {
+                sleep(jittered_ms(3, 9)).await;
+                // Inherits this job's trace; nobody waits for it.
+                lanes.send_push()?;
+                anyhow::Ok(())
+            })
+            .lane(&self.db)
+            .submit()
+    }
+
+    /// Asks the partner for a rate.
+    pub(crate) fn fetch_rate(&self) -> Result<JobHandle<String>, SubmitError> {
+        let partner = self.partner.clone();
+        self.scheduler
+            .job(
+                "fetch_rate",
+                |_: JobContext| async move { partner.rate().await },
+            )
+            .lane(&self.api)
+            .submit()
+    }
+
+    /// Renders a report into a file, off the workers.
+    pub(crate) fn render_report(&self) -> Result<JobHandle<usize>, SubmitError> {
+        self.scheduler
+            .job("render_report", |_: JobContext| async {
+                ax_probe::spawn_blocking("write_report", write_report).await?
+            })
+            .lane(&self.files)
+            .submit()
+    }
+
+    /// Lets what runs end, within the scheduler's grace.
+    pub(crate) async fn shutdown(&self) {
+        self.scheduler.shutdown().await;
+    }
+}
+
+fn jittered_ms(from: u64, to: u64) -> Duration {
+    Duration::from_micros(fastrand::u64(from * 1_000..to * 1_000))
+}
+
+/// Fills a temporary file and returns how many bytes it took.
+fn write_report() -> anyhow::Result<usize> {
+    let mut file = tempfile::tempfile().context("cannot make a temporary file")?;
+    let mut written = 0;
+    let mut state = fastrand::u64(..);
+    let mut chunk = vec![0_u8; 64 * 1024];
+    while written < REPORT_BYTES {
+        for byte in &mut chunk {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            *byte = (state >> 56) as u8;
+        }
+        file.write_all(&chunk).context("cannot write the report")?;
+        written += chunk.len();
+    }
+    Ok(written)
+}
