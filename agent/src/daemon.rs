@@ -1,0 +1,109 @@
+//! The agent as a daemon: `ax-agent`.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::Parser;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+use crate::{Agent, BindError, Config};
+
+/// It ended because it was told to.
+pub const EXIT_OK: u8 = 0;
+
+/// It could not listen, or the system refused it something else.
+pub const EXIT_FAILURE: u8 = 1;
+
+/// The command line was wrong (`EX_USAGE`).
+pub const EXIT_USAGE: u8 = 64;
+
+/// Another agent already serves that folder (`EX_TEMPFAIL`: try again when it has ended).
+pub const EXIT_ALREADY_RUNNING: u8 = 75;
+
+/// Gathers what services of this host measure, and shows it to ax-top.
+///
+/// Exit codes: 0 ended by a signal, 1 failure, 64 wrong usage, 75 another agent is running.
+#[derive(Debug, Parser)]
+#[command(name = "ax-agent", version)]
+struct Args {
+    /// Socket to listen on [default: $AX_SOCKET, else agent.sock in $XDG_RUNTIME_DIR/ax, else in ax-UID in the
+    /// temporary folder]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+
+    /// What to log on stderr: error, warn, info, debug, trace, or a filter such as `ax_agent=debug`
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = log_filter)]
+    log: String,
+}
+
+/// A filter is parsed here, so that a wrong one is wrong usage; and again when it is used, because it cannot be cloned.
+fn log_filter(text: &str) -> Result<String, tracing_subscriber::filter::ParseError> {
+    EnvFilter::try_new(text).map(|_| text.to_owned())
+}
+
+/// Runs the daemon on this process's arguments until SIGINT or SIGTERM.
+#[must_use]
+pub fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            // Nothing can be told about a terminal that is gone.
+            let _ = error.print();
+            let code = if error.use_stderr() {
+                EXIT_USAGE
+            } else {
+                EXIT_OK
+            };
+            return code.into();
+        }
+    };
+    tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(&args.log))
+        .with_writer(std::io::stderr)
+        .init();
+    match serve(args.socket) {
+        Ok(()) => EXIT_OK.into(),
+        Err(error) => {
+            eprintln!("ax-agent: {error}");
+            let code = match error {
+                Failure::Bind(BindError::AlreadyRunning { .. }) => EXIT_ALREADY_RUNNING,
+                Failure::Bind(_) | Failure::Runtime(_) => EXIT_FAILURE,
+            };
+            code.into()
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    #[error("cannot start: {0}")]
+    Runtime(#[from] std::io::Error),
+}
+
+fn serve(socket: Option<PathBuf>) -> Result<(), Failure> {
+    let config = socket.map_or_else(Config::per_user, Config::at);
+    // One thread is plenty for a budget of 2 % of a core, and keeps memory in one arena.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let stop = CancellationToken::new();
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let agent = Agent::bind(config)?;
+        tracing::info!("listening on {}", agent.socket().display());
+        let signalled = async {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            tracing::info!("stopping");
+            stop.cancel();
+        };
+        tokio::join!(agent.run(stop.clone()), signalled);
+        Ok(())
+    })
+}

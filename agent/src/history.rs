@@ -1,0 +1,434 @@
+//! What is kept of one service: 15 minutes, a point a second, in bounded memory.
+//!
+//! | what | how much | at most |
+//! | --- | --- | --- |
+//! | seconds: charts, four quantiles and a count of each lane and type | 900 to 1,024 | 10 MiB (129 types, 64 lanes) |
+//! | histograms of the last minute | 13 slots, three a type | 20 MiB (each slot full), 3 MiB for 50 real types |
+//! | lag points of the last minute | 8,192 | 0.5 MiB |
+//! | stalls, observer gaps | 64 each | 30 KiB |
+//!
+//! The same figures a minute for 25 hours will stand beside [`ServiceHistory::seconds`], made from seconds as they
+//! leave. Everything is fed with frames and a [`Now`] and asks no clock, so that a replay and a test feed it the same way.
+
+mod buckets;
+mod change;
+mod recent;
+mod roster;
+mod second;
+mod stalls;
+
+use std::collections::VecDeque;
+
+use ax_wire::{
+    event::{Event, Events, ObserverGap},
+    hello::{ClockAnchor, Hello},
+    sample::{LagPoint, LaneSample, Sample, TypeSample},
+    view::{ServiceState, ServiceSummary},
+};
+
+pub use self::{
+    buckets::{Brief, Bucket, SparseHistogram, Tally},
+    change::Change,
+    second::{Counts, LaneSecond, Second, TypeSecond},
+};
+pub(crate) use self::{
+    recent::Recent,
+    roster::{Entry, Roster},
+    stalls::{Stalls, TrackedStall},
+};
+use crate::{
+    clock::Now,
+    config::{MAX_LANES, MAX_TYPES},
+    ingest::{CleanSample, TypeHistograms},
+    window::Window,
+};
+
+/// The span that view figures cover: a minute.
+pub const WINDOW_NS: u64 = 60_000_000_000;
+
+/// For how long seconds are kept.
+pub const HISTORY_NS: u64 = 15 * WINDOW_NS;
+
+/// A connected service that sends no sample for so long is silent.
+pub const SILENT_AFTER_NS: u64 = 3_000_000_000;
+
+/// Seconds kept at most; more than 900, because a service may send its samples a little faster.
+const MAX_SECONDS: usize = 1_024;
+
+const MAX_LAG_POINTS_KEPT: usize = 8_192;
+
+const MAX_GAPS: usize = 64;
+
+/// A sample that is not newer than the one before it: nothing can be said of the time between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a sample is not newer than the one before it")]
+pub struct NotNewer;
+
+/// Whether the service is connected, and how it went if not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Link {
+    Connected,
+    Ended,
+    Lost,
+}
+
+/// What is known of one lane beside its seconds.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) latest: LaneSample,
+    /// Since when each sample has found all slots taken.
+    pub(crate) full_since_mono_ns: Option<u64>,
+}
+
+/// What is known of one type beside its seconds.
+#[derive(Debug)]
+pub(crate) struct Type {
+    pub(crate) latest: TypeSample,
+    pub(crate) queue_wait: Recent,
+    pub(crate) run: Recent,
+    pub(crate) poll: Recent,
+}
+
+/// One start of one service, connected or gone.
+#[derive(Debug)]
+pub struct ServiceHistory {
+    pub(crate) hello: Hello,
+    pub(crate) uid: u32,
+    pub(crate) clock: ClockAnchor,
+    link: Link,
+    last_seen: Now,
+    /// When the last sample came, or the connection if none has come on it yet.
+    heard_mono_ns: u64,
+    pub(crate) seconds: VecDeque<Second>,
+    pub(crate) lag: VecDeque<LagPoint>,
+    pub(crate) lanes: Roster<Lane>,
+    pub(crate) types: Roster<Type>,
+    /// The newest sample and the one before it, without lanes, types and lag, which are kept elsewhere.
+    pub(crate) latest: Option<Sample>,
+    pub(crate) before: Option<Sample>,
+    pub(crate) stalls: Stalls,
+    pub(crate) gaps: VecDeque<ObserverGap>,
+    tally: Tally,
+}
+
+impl ServiceHistory {
+    /// A service that has just connected, as user `uid`.
+    #[must_use]
+    pub fn new(hello: Hello, uid: u32, now: Now) -> Self {
+        Self {
+            clock: hello.clock,
+            hello,
+            uid,
+            link: Link::Connected,
+            last_seen: now,
+            heard_mono_ns: now.mono_ns,
+            seconds: VecDeque::new(),
+            lag: VecDeque::new(),
+            lanes: Roster::new(MAX_LANES),
+            types: Roster::new(MAX_TYPES),
+            latest: None,
+            before: None,
+            stalls: Stalls::default(),
+            gaps: VecDeque::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// The same instance connects again, or says hello again; its history goes on.
+    pub fn hello_again(&mut self, hello: Hello, now: Now) {
+        self.clock = hello.clock;
+        self.hello = hello;
+        self.link = Link::Connected;
+        self.last_seen = now;
+        self.heard_mono_ns = now.mono_ns;
+    }
+
+    /// Takes a sample. Returns how many lanes and types found no place.
+    ///
+    /// # Errors
+    ///
+    /// [`NotNewer`], with nothing changed.
+    pub fn sample(&mut self, clean: CleanSample, now: Now) -> Result<u64, NotNewer> {
+        let CleanSample {
+            mut sample,
+            histograms,
+            mut folded,
+        } = clean;
+        let at = sample.at_mono_ns;
+        if self
+            .latest
+            .as_ref()
+            .is_some_and(|latest| latest.at_mono_ns >= at)
+        {
+            return Err(NotNewer);
+        }
+        self.last_seen = now;
+        self.heard_mono_ns = now.mono_ns;
+        if let Some(clock) = sample.clock {
+            self.clock = clock;
+        }
+        let (lanes, types) = (
+            std::mem::take(&mut sample.lanes),
+            std::mem::take(&mut sample.types),
+        );
+        let lag = std::mem::take(&mut sample.lag);
+        self.before = self.latest.take();
+        let change = Change::new(self.before.as_ref(), self.latest.insert(sample));
+        let number = self.seconds.back().map_or(1, |last| last.number + 1);
+        let mut second = Second::begin(number, change, &lag, self.clock);
+        self.take_lanes(lanes, &types, &histograms, &mut second, &mut folded);
+        self.take_types(types, histograms, &mut second, &mut folded);
+        second.shrink();
+        self.seconds.push_back(second);
+        self.lag.extend(lag);
+        if let Some(latest) = &self.latest {
+            self.stalls.settle(latest);
+        }
+        self.forget(at);
+        Ok(folded)
+    }
+
+    /// Takes a batch of events.
+    pub fn events(&mut self, events: Events, now: Now) {
+        self.last_seen = now;
+        for event in events.events {
+            match event {
+                Event::StallBegan(stall) => self.stalls.began(stall),
+                Event::StallEnded(stall) => self.stalls.ended(stall),
+                Event::ObserverNotScheduled(gap) => {
+                    self.gaps.push_back(gap);
+                    if self.gaps.len() > MAX_GAPS {
+                        self.gaps.pop_front();
+                    }
+                }
+                Event::Unknown => {}
+            }
+        }
+    }
+
+    /// The service ends on purpose.
+    pub fn goodbye(&mut self, now: Now) {
+        self.last_seen = now;
+        self.link = Link::Ended;
+    }
+
+    /// The connection is gone. Without a goodbye, the service is lost.
+    pub fn disconnected(&mut self) {
+        if self.link == Link::Connected {
+            self.link = Link::Lost;
+        }
+    }
+
+    /// Whether it speaks.
+    #[must_use]
+    pub fn state(&self, now: Now) -> ServiceState {
+        match self.link {
+            Link::Connected
+                if now.mono_ns.saturating_sub(self.heard_mono_ns) >= SILENT_AFTER_NS =>
+            {
+                ServiceState::Silent
+            }
+            Link::Connected => ServiceState::Live,
+            Link::Ended => ServiceState::Ended,
+            Link::Lost => ServiceState::Lost,
+        }
+    }
+
+    /// When the last frame of a service that is gone came, by the agent's monotonic clock; `None` while connected.
+    #[must_use]
+    pub fn gone_since_mono_ns(&self) -> Option<u64> {
+        (self.link != Link::Connected).then_some(self.last_seen.mono_ns)
+    }
+
+    /// One line about it.
+    #[must_use]
+    pub fn summary(&self, now: Now) -> ServiceSummary {
+        ServiceSummary {
+            instance: self.hello.instance,
+            service: self.hello.service.clone(),
+            pid: self.hello.pid,
+            uid: self.uid,
+            state: self.state(now),
+            process_start_unix_ns: self.hello.process_start_unix_ns,
+            last_seen_unix_ns: self.last_seen.unix_ns,
+        }
+    }
+
+    /// The seconds kept, oldest first.
+    pub fn seconds(&self) -> impl DoubleEndedIterator<Item = &Second> {
+        self.seconds.iter()
+    }
+
+    /// The user that the service runs as.
+    #[must_use]
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// What rules and views read.
+    #[must_use]
+    pub fn window(&self) -> Window<'_> {
+        Window::new(self)
+    }
+
+    /// The latest sample against the one before it; `None` until the first has come.
+    pub(crate) fn change(&self) -> Option<Change<'_>> {
+        Some(Change::new(self.before.as_ref(), self.latest.as_ref()?))
+    }
+
+    fn take_lanes(
+        &mut self,
+        lanes: Vec<LaneSample>,
+        types: &[TypeSample],
+        histograms: &[TypeHistograms],
+        second: &mut Second,
+        folded: &mut u64,
+    ) {
+        let mut finished = 0;
+        for (position, lane) in lanes.into_iter().enumerate() {
+            let place = self.lanes.place(
+                position,
+                second.number,
+                |known| known.latest.name == lane.name && known.latest.scheduler == lane.scheduler,
+                || Lane {
+                    latest: LaneSample {
+                        name: lane.name.clone(),
+                        scheduler: lane.scheduler,
+                        ..LaneSample::default()
+                    },
+                    full_since_mono_ns: None,
+                },
+            );
+            let Some(place) = place else {
+                *folded += 1;
+                continue;
+            };
+            let known = self.lanes.value_mut(place);
+            let full = lane.limit > 0 && lane.running >= lane.limit;
+            known.full_since_mono_ns =
+                full.then(|| known.full_since_mono_ns.unwrap_or(second.at_mono_ns));
+            let counts = second.counts(&known.latest.counters, &lane.counters);
+            let of_lane = || {
+                let pairs = types.iter().zip(histograms);
+                pairs.filter(|(r#type, _)| r#type.lane.as_ref() == Some(&lane.name))
+            };
+            of_lane().for_each(|(_, own)| self.tally.add(&own.queue_wait));
+            let queue_wait = self.tally.take().into();
+            of_lane().for_each(|(_, own)| self.tally.add(&own.run));
+            let run = self.tally.take().into();
+            second::put(
+                &mut second.lanes,
+                place,
+                LaneSecond {
+                    running: narrow(lane.running),
+                    pending: narrow(lane.pending),
+                    counts,
+                    queue_wait,
+                    run,
+                },
+            );
+            finished += u64::from(counts.finished);
+            second.point.running = second.point.running.saturating_add(lane.running);
+            second.point.pending = second.point.pending.saturating_add(lane.pending);
+            known.latest = lane;
+        }
+        second.point.finished_per_s = second.interval_ns.map(|ns| per_second(finished, ns));
+    }
+
+    fn take_types(
+        &mut self,
+        types: Vec<TypeSample>,
+        histograms: Vec<TypeHistograms>,
+        second: &mut Second,
+        folded: &mut u64,
+    ) {
+        let at = second.at_mono_ns;
+        for (position, (r#type, own)) in types.into_iter().zip(histograms).enumerate() {
+            let place = self.types.place(
+                position,
+                second.number,
+                |known| is_same_type(&known.latest, &r#type),
+                || Type {
+                    latest: TypeSample {
+                        counters: ax_wire::sample::JobCounters::default(),
+                        ..r#type.clone()
+                    },
+                    queue_wait: Recent::default(),
+                    run: Recent::default(),
+                    poll: Recent::default(),
+                },
+            );
+            let Some(place) = place else {
+                *folded += 1;
+                continue;
+            };
+            let known = self.types.value_mut(place);
+            second::put(
+                &mut second.types,
+                place,
+                TypeSecond {
+                    running: narrow(r#type.running),
+                    pending: narrow(r#type.pending),
+                    counts: second::counts(
+                        second.interval_ns,
+                        &known.latest.counters,
+                        &r#type.counters,
+                    ),
+                    queue_wait: own.queue_wait.quantiles().into(),
+                    run: own.run.quantiles().into(),
+                    poll: own.poll.quantiles().into(),
+                },
+            );
+            known.queue_wait.add(at, own.queue_wait);
+            known.run.add(at, own.run);
+            known.poll.add(at, own.poll);
+            known.latest = r#type;
+        }
+    }
+
+    /// Drops what is older than its span, as of the newest sample.
+    fn forget(&mut self, at_mono_ns: u64) {
+        let oldest = at_mono_ns.saturating_sub(HISTORY_NS);
+        while self.seconds.len() > MAX_SECONDS
+            || self
+                .seconds
+                .front()
+                .is_some_and(|second| second.at_mono_ns < oldest)
+        {
+            self.seconds.pop_front();
+        }
+        let oldest = at_mono_ns.saturating_sub(WINDOW_NS);
+        while self.lag.len() > MAX_LAG_POINTS_KEPT
+            || self
+                .lag
+                .front()
+                .is_some_and(|point| point.at_mono_ns < oldest)
+        {
+            self.lag.pop_front();
+        }
+        for known in self.types.values_mut() {
+            known.queue_wait.forget_before(oldest);
+            known.run.forget_before(oldest);
+            known.poll.forget_before(oldest);
+        }
+    }
+}
+
+fn is_same_type(known: &TypeSample, other: &TypeSample) -> bool {
+    known.name == other.name && known.kind == other.kind && known.lane == other.lane
+}
+
+fn narrow(count: u64) -> u32 {
+    count.try_into().unwrap_or(u32::MAX)
+}
+
+/// The rate of `count` in `interval_ns`, which is not zero.
+pub(crate) fn per_second(count: u64, interval_ns: u64) -> f64 {
+    count as f64 * 1e9 / interval_ns as f64
+}
+
+/// A quantile of values in order; `None` when there are none.
+pub(crate) fn quantile(sorted: &[u64], quantile: f64) -> Option<u64> {
+    let rank = (quantile * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.max(1) - 1).copied()
+}

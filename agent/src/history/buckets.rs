@@ -1,0 +1,337 @@
+//! Histograms small enough to keep many of.
+
+use ax_wire::{LatencyHistogram, histogram::MAX_US, view::Quantiles};
+
+/// Values below this have a bucket each; above, each octave has half as many buckets, which keeps the error below 1 %.
+const LINEAR: u64 = 256;
+
+/// Buckets in one octave, as a power of two.
+const OCTAVE_BITS: u32 = 7;
+
+/// All buckets that there are.
+const BUCKETS: usize = Bucket::of_us(MAX_US).0 as usize + 1;
+
+/// Filled buckets kept in one [`SparseHistogram`]: 4 KiB. Real ones fill some tens; one that fills more is made
+/// coarser, to an error of at most 7 %.
+const MAX_FILLED: usize = 512;
+
+/// A duration in two bytes: microseconds up to 24 hours, within 1 %. The same buckets as [`LatencyHistogram`]'s, so
+/// that nothing is lost on the way from one to the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bucket(u16);
+
+impl Bucket {
+    /// The bucket of a duration; one above 24 hours counts as 24 hours.
+    #[must_use]
+    pub const fn of_us(us: u64) -> Self {
+        let us = if us > MAX_US { MAX_US } else { us };
+        let shift = (u64::BITS - us.leading_zeros()).saturating_sub(LINEAR.trailing_zeros());
+        // 24 hours end in octave 29, so the sum stays below 4,096.
+        Self(((shift << OCTAVE_BITS) as u64 + (us >> shift)) as u16)
+    }
+
+    /// The bucket of a duration in nanoseconds.
+    #[must_use]
+    pub const fn of_ns(ns: u64) -> Self {
+        Self::of_us(ns / 1_000)
+    }
+
+    /// The longest duration of the bucket.
+    #[must_use]
+    pub const fn highest_ns(self) -> u64 {
+        let index = self.0 as u64;
+        let us = if index < LINEAR {
+            index
+        } else {
+            let shift = (index >> OCTAVE_BITS) - 1;
+            let top = index - (shift << OCTAVE_BITS);
+            ((top + 1) << shift) - 1
+        };
+        us * 1_000
+    }
+
+    /// The last of the `2^bits` neighbours that are taken together at a coarser resolution.
+    const fn coarser(self, bits: u32) -> Self {
+        Self(self.0 | ((1 << bits) - 1))
+    }
+}
+
+/// The filled buckets of a histogram, in order: 8 bytes each, at most 4 KiB.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SparseHistogram {
+    filled: Vec<(Bucket, u32)>,
+    max_ns: u64,
+}
+
+impl From<&LatencyHistogram> for SparseHistogram {
+    fn from(dense: &LatencyHistogram) -> Self {
+        let filled = dense.buckets_us();
+        let mut sparse = Self {
+            filled: filled.map(|(us, n)| (Bucket::of_us(us), n)).collect(),
+            max_ns: dense.max_ns().unwrap_or(0),
+        };
+        sparse.keep_small();
+        sparse
+    }
+}
+
+impl SparseHistogram {
+    /// Whether nothing was recorded.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.filled.is_empty()
+    }
+
+    /// Adds all of another; counts saturate.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.filled.extend_from_slice(&other.filled);
+        // Stable sort finds the two runs that are in order already, and merges them.
+        self.filled.sort_by_key(|(bucket, _)| *bucket);
+        self.join_equals();
+        self.keep_small();
+    }
+
+    /// Gives back the room that growing has left over; for a histogram that is not added to any more.
+    pub(crate) fn shrink(&mut self) {
+        self.filled.shrink_to_fit();
+    }
+
+    /// The figures of this histogram alone.
+    #[must_use]
+    pub fn quantiles(&self) -> Quantiles {
+        let filled = self
+            .filled
+            .iter()
+            .map(|(bucket, n)| (*bucket, u64::from(*n)));
+        quantiles(filled, self.max_ns)
+    }
+
+    fn join_equals(&mut self) {
+        self.filled.dedup_by(|later, kept| {
+            let same = later.0 == kept.0;
+            if same {
+                kept.1 = kept.1.saturating_add(later.1);
+            }
+            same
+        });
+    }
+
+    fn keep_small(&mut self) {
+        let mut bits = 0;
+        // Three rounds at most: an eighth of all buckets is fewer than are kept.
+        while self.filled.len() > MAX_FILLED {
+            bits += 1;
+            for (bucket, _) in &mut self.filled {
+                *bucket = bucket.coarser(bits);
+            }
+            self.join_equals();
+        }
+    }
+}
+
+/// Adds up many sparse histograms. 31 KiB, made once and used again; clearing costs only what was touched.
+#[derive(Debug)]
+pub struct Tally {
+    counts: Box<[u64]>,
+    /// The lowest and highest bucket that were touched; none while the first lies above the second.
+    touched: (usize, usize),
+    max_ns: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            // A bucket made coarser may lie up to seven above the last.
+            counts: vec![0; BUCKETS + 8].into_boxed_slice(),
+            touched: (usize::MAX, 0),
+            max_ns: 0,
+        }
+    }
+}
+
+impl Tally {
+    /// Adds all of a histogram.
+    pub fn add(&mut self, sparse: &SparseHistogram) {
+        for (bucket, count) in &sparse.filled {
+            self.counts[usize::from(bucket.0)] += u64::from(*count);
+        }
+        if let (Some(first), Some(last)) = (sparse.filled.first(), sparse.filled.last()) {
+            let (low, high) = self.touched;
+            self.touched = (
+                low.min(usize::from(first.0.0)),
+                high.max(usize::from(last.0.0)),
+            );
+        }
+        self.max_ns = self.max_ns.max(sparse.max_ns);
+    }
+
+    /// The figures of all that was added, which is then forgotten.
+    pub fn take(&mut self) -> Quantiles {
+        let (low, high) = self.touched;
+        if low > high {
+            return Quantiles::default();
+        }
+        let touched = &mut self.counts[low..=high];
+        let filled = touched.iter().enumerate();
+        let filled = filled.map(|(offset, n)| (Bucket((low + offset) as u16), *n));
+        let figures = quantiles(filled, self.max_ns);
+        touched.fill(0);
+        self.touched = (usize::MAX, 0);
+        self.max_ns = 0;
+        figures
+    }
+}
+
+/// The figures of buckets in order. A quantile is the highest value of its bucket, and never above the exact maximum.
+fn quantiles(buckets: impl Iterator<Item = (Bucket, u64)> + Clone, max_ns: u64) -> Quantiles {
+    let count: u64 = buckets.clone().map(|(_, n)| n).sum();
+    if count == 0 {
+        return Quantiles::default();
+    }
+    let rank = |quantile: f64| ((quantile * count as f64).ceil() as u64).clamp(1, count);
+    let ranks = [rank(0.5), rank(0.9), rank(0.99)];
+    let mut found = [None; 3];
+    let mut below = 0;
+    for (bucket, n) in buckets {
+        below += n;
+        for (rank, found) in ranks.iter().zip(&mut found) {
+            if found.is_none() && below >= *rank {
+                *found = Some(bucket.highest_ns().min(max_ns));
+            }
+        }
+    }
+    Quantiles {
+        count,
+        p50_ns: found[0],
+        p90_ns: found[1],
+        p99_ns: found[2],
+        max_ns: Some(max_ns),
+    }
+}
+
+/// The figures of one second in 12 bytes; each within 1 %.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Brief {
+    count: u32,
+    p50: Bucket,
+    p90: Bucket,
+    p99: Bucket,
+    max: Bucket,
+}
+
+impl From<Quantiles> for Brief {
+    fn from(figures: Quantiles) -> Self {
+        let bucket = |ns: Option<u64>| ns.map(Bucket::of_ns).unwrap_or_default();
+        Self {
+            count: figures.count.try_into().unwrap_or(u32::MAX),
+            p50: bucket(figures.p50_ns),
+            p90: bucket(figures.p90_ns),
+            p99: bucket(figures.p99_ns),
+            max: bucket(figures.max_ns),
+        }
+    }
+}
+
+impl From<Brief> for Quantiles {
+    fn from(brief: Brief) -> Self {
+        let known = |bucket: Bucket| (brief.count > 0).then(|| bucket.highest_ns());
+        Self {
+            count: brief.count.into(),
+            p50_ns: known(brief.p50),
+            p90_ns: known(brief.p90),
+            p99_ns: known(brief.p99),
+            max_ns: known(brief.max),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn dense(values_ns: &[u64]) -> LatencyHistogram {
+        let mut dense = LatencyHistogram::new();
+        for ns in values_ns {
+            dense.record_ns(*ns);
+        }
+        dense
+    }
+
+    fn expected(dense: &LatencyHistogram) -> Quantiles {
+        Quantiles {
+            count: dense.count(),
+            p50_ns: dense.quantile_ns(0.5),
+            p90_ns: dense.quantile_ns(0.9),
+            p99_ns: dense.quantile_ns(0.99),
+            max_ns: dense.max_ns(),
+        }
+    }
+
+    #[test]
+    fn empty_is_unknown() {
+        assert_eq!(SparseHistogram::default().quantiles(), Quantiles::default());
+        assert_eq!(Tally::default().take(), Quantiles::default());
+        assert_eq!(
+            Quantiles::from(Brief::from(Quantiles::default())),
+            Quantiles::default()
+        );
+    }
+
+    #[test]
+    fn a_full_histogram_is_made_coarser_and_stays_within_seven_percent() {
+        let values: Vec<u64> = (1_000..4_000_000)
+            .step_by(97)
+            .map(|us| us * 1_000)
+            .collect();
+        let dense = dense(&values);
+        let sparse = SparseHistogram::from(&dense);
+        assert!(sparse.filled.len() <= MAX_FILLED);
+        let (exact, coarse) = (expected(&dense), sparse.quantiles());
+        assert_eq!(coarse.count, exact.count);
+        for (exact, coarse) in [(exact.p50_ns, coarse.p50_ns), (exact.p99_ns, coarse.p99_ns)] {
+            let (exact, coarse) = (exact.expect("known"), coarse.expect("known"));
+            let error = coarse as f64 / exact as f64 - 1.0;
+            assert!((0.0..0.07).contains(&error), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_longest_durations_have_a_bucket() {
+        let sparse = SparseHistogram::from(&dense(&[u64::MAX, 1]));
+        let mut tally = Tally::default();
+        tally.add(&sparse);
+        assert_eq!(tally.take().max_ns, Some(u64::MAX));
+    }
+
+    proptest! {
+        #[test]
+        fn a_bucket_holds_its_duration_within_one_percent(us in 1..=MAX_US) {
+            let highest = Bucket::of_us(us).highest_ns() / 1_000;
+            prop_assert!(highest >= us);
+            prop_assert!((highest - us) as f64 <= us as f64 * 0.01);
+            prop_assert_eq!(Bucket::of_us(highest), Bucket::of_us(us));
+            prop_assert!(Bucket::of_us(us + 1) >= Bucket::of_us(us));
+        }
+
+        #[test]
+        fn sums_of_sparse_ones_say_what_the_dense_sum_says(
+            parts in prop::collection::vec(prop::collection::vec(1..40_000_000_u64, 0..40), 0..8)
+        ) {
+            let mut added = SparseHistogram::default();
+            let mut tally = Tally::default();
+            // Used before, so that what an earlier use left behind would show.
+            tally.add(&SparseHistogram::from(&dense(&[5_000, 7_000_000_000])));
+            tally.take();
+            for part in &parts {
+                let sparse = SparseHistogram::from(&dense(part));
+                added.add(&sparse);
+                tally.add(&sparse);
+            }
+            let exact = expected(&dense(&parts.concat()));
+            prop_assert_eq!(added.quantiles(), exact);
+            prop_assert_eq!(tally.take(), exact);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! One second of a service, as it is kept for 15 minutes.
+
+use ax_wire::{
+    hello::ClockAnchor,
+    sample::{JobCounters, LagPoint},
+    view::Point,
+};
+
+use super::{Brief, Change, narrow, quantile};
+
+/// One sample in the form that is kept.
+#[derive(Clone, Debug)]
+pub struct Second {
+    /// Counts up by one from 1.
+    pub number: u64,
+    /// When the sample was taken, by the service's monotonic clock.
+    pub at_mono_ns: u64,
+    /// The real time since the sample before it: a second, or more where frames were lost. `None` for the first one,
+    /// whose counts say nothing of a rate.
+    pub interval_ns: Option<u64>,
+    /// The charts.
+    pub point: Point,
+    /// Each lane, by its place.
+    pub(crate) lanes: Vec<Option<LaneSecond>>,
+    /// Each type, by its place: 64 bytes each.
+    pub(crate) types: Vec<Option<TypeSecond>>,
+}
+
+impl Second {
+    /// A second whose lanes and types are still to come.
+    pub(super) fn begin(
+        number: u64,
+        change: Change<'_>,
+        lag: &[LagPoint],
+        clock: ClockAnchor,
+    ) -> Self {
+        let latest = change.latest();
+        let mut lags: Vec<u64> = lag.iter().filter_map(LagPoint::lag_ns).collect();
+        lags.sort_unstable();
+        Self {
+            number,
+            at_mono_ns: latest.at_mono_ns,
+            interval_ns: change.interval_ns(),
+            point: Point {
+                at_unix_ns: clock.to_unix_ns(latest.at_mono_ns),
+                lag_p50_ns: quantile(&lags, 0.5),
+                lag_max_ns: lags.last().copied(),
+                cpus_used: change.cpus_used(),
+                rss_bytes: latest.process.rss_bytes,
+                busy_shares: change.busy_shares(),
+                running: 0,
+                pending: 0,
+                finished_per_s: None,
+            },
+            lanes: Vec::new(),
+            types: Vec::new(),
+        }
+    }
+
+    /// Gives back the room that growing has left over.
+    pub(super) fn shrink(&mut self) {
+        self.lanes.shrink_to_fit();
+        self.types.shrink_to_fit();
+    }
+
+    /// See [`counts`].
+    pub(super) fn counts(&self, before: &JobCounters, after: &JobCounters) -> Counts {
+        counts(self.interval_ns, before, after)
+    }
+}
+
+/// What happened in one second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Accepted.
+    pub submitted: u32,
+    /// Ended, in whichever way.
+    pub finished: u32,
+    /// Ended without success.
+    pub unsuccessful: u32,
+    /// Refused.
+    pub rejected: u32,
+}
+
+/// One second of one lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaneSecond {
+    /// Running when the sample was taken.
+    pub running: u32,
+    /// Queued when the sample was taken.
+    pub pending: u32,
+    /// What happened.
+    pub counts: Counts,
+    /// Queue wait of its types together.
+    pub queue_wait: Brief,
+    /// Run time of its types together.
+    pub run: Brief,
+}
+
+/// One second of one type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TypeSecond {
+    /// Running when the sample was taken.
+    pub running: u32,
+    /// Queued when the sample was taken.
+    pub pending: u32,
+    /// What happened.
+    pub counts: Counts,
+    /// Ready to started.
+    pub queue_wait: Brief,
+    /// Started to finished.
+    pub run: Brief,
+    /// One poll.
+    pub poll: Brief,
+}
+
+/// What was added to the counters in an interval; nothing where there is no interval to add in. A counter that went
+/// backwards, which no probe sends, has added nothing.
+pub(super) fn counts(
+    interval_ns: Option<u64>,
+    before: &JobCounters,
+    after: &JobCounters,
+) -> Counts {
+    if interval_ns.is_none() {
+        return Counts::default();
+    }
+    let added = |total: fn(&JobCounters) -> u64| narrow(total(after).saturating_sub(total(before)));
+    Counts {
+        submitted: added(|counters| counters.submitted_total),
+        finished: added(JobCounters::finished_total),
+        unsuccessful: added(JobCounters::unsuccessful_total),
+        rejected: added(|counters| counters.rejected_total),
+    }
+}
+
+/// Sets the value of a place, with nothing in the places before it that have none yet.
+pub(super) fn put<T: Copy>(places: &mut Vec<Option<T>>, place: usize, value: T) {
+    if places.len() <= place {
+        places.resize(place + 1, None);
+    }
+    places[place] = Some(value);
+}

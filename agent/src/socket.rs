@@ -1,0 +1,227 @@
+//! The agent's socket: one agent a folder, for its own user only.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError},
+    io::{self, Read as _, Seek as _, Write as _},
+    os::unix::{
+        fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
+        net::UnixListener,
+    },
+    path::{Path, PathBuf},
+    process,
+};
+
+use ax_wire::socket::{FolderError, check_private_folder};
+
+use crate::config::Config;
+
+/// File name of the lock, beside the socket.
+const LOCK_NAME: &str = "agent.lock";
+
+/// Why an agent cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// Another agent serves this folder.
+    #[error(
+        "another agent{} holds {}: attach to it, or set AX_SOCKET to a socket in another folder",
+        pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default(),
+        lock.display()
+    )]
+    AlreadyRunning {
+        /// The lock that it holds.
+        lock: PathBuf,
+        /// Its process id, where the lock file tells it.
+        pid: Option<u32>,
+    },
+    /// The folder of a per-user socket is not ours alone.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The system refused something.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A socket that is listened on. Dropping it removes the file, then frees the lock.
+#[derive(Debug)]
+pub(crate) struct BoundSocket {
+    path: PathBuf,
+    /// Held for its `flock`, which ends with it. The file stays: removing it would let two agents each lock a file of
+    /// the same name.
+    _lock: File,
+}
+
+impl BoundSocket {
+    /// Takes the lock of the folder, then the socket. A socket file that a dead agent left is replaced.
+    pub(crate) fn bind(config: &Config) -> Result<(Self, UnixListener), BindError> {
+        let path = config.socket.clone();
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)
+            .map_err(failed("make the folder", &folder))?;
+        if config.private_folder {
+            check_private_folder(&folder)?;
+        }
+        let lock = lock(&folder.join(LOCK_NAME))?;
+        let listener = listen(&path)?;
+        Ok((Self { path, _lock: lock }, listener))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for BoundSocket {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_file(&self.path) {
+            tracing::warn!("cannot remove {}: {error}", self.path.display());
+        }
+    }
+}
+
+fn lock(path: &Path) -> Result<File, BindError> {
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+        .open(path)
+        .map_err(failed("open the lock", path))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut text = String::new();
+            let told = file.read_to_string(&mut text).ok();
+            return Err(BindError::AlreadyRunning {
+                lock: path.to_owned(),
+                pid: told.and_then(|_| text.trim().parse().ok()),
+            });
+        }
+        Err(TryLockError::Error(source)) => return Err(failed("lock", path)(source)),
+    }
+    file.set_len(0)
+        .and_then(|()| file.rewind())
+        .and_then(|()| writeln!(file, "{}", process::id()))
+        .map_err(failed("write our process id to", path))?;
+    Ok(file)
+}
+
+/// Binds under another name and renames, so that whoever finds the socket finds it ready and with its final mode.
+fn listen(path: &Path) -> Result<UnixListener, BindError> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let unready = path.with_file_name(name);
+    match fs::remove_file(&unready) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(failed("remove", &unready)(error));
+        }
+        _ => {}
+    }
+    let listener = UnixListener::bind(&unready).map_err(failed("listen on", &unready))?;
+    let ready = listener
+        .set_nonblocking(true)
+        .and_then(|()| fs::set_permissions(&unready, Permissions::from_mode(0o600)))
+        .and_then(|()| fs::rename(&unready, path));
+    match ready {
+        Ok(()) => Ok(listener),
+        Err(error) => {
+            // The first error is the one to tell; what is left behind is removed at the next start.
+            let _ = fs::remove_file(&unready);
+            Err(failed("make ready", path)(error))
+        }
+    }
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BindError {
+    let path = path.to_owned();
+    move |source| BindError::Io {
+        action,
+        path,
+        source,
+    }
+}
+
+/// Whether a peer of user `peer` may speak to an agent of user `own`: the same user, or root.
+pub(crate) fn admits(peer: u32, own: u32) -> bool {
+    peer == own || peer == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_same_user_and_root_are_admitted() {
+        assert!(admits(1_000, 1_000));
+        assert!(admits(0, 1_000));
+        assert!(admits(0, 0));
+        assert!(!admits(1_001, 1_000));
+        assert!(!admits(1_000, 0));
+    }
+
+    #[test]
+    fn the_socket_is_ours_alone_and_goes_with_its_owner() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("deep/er/agent.sock");
+        let (bound, _listener) = BoundSocket::bind(&Config::at(&path)).expect("binds");
+        let mode = |path: &Path| fs::metadata(path).expect("is there").permissions().mode();
+        assert_eq!(mode(&path) & 0o777, 0o600);
+        assert_eq!(mode(path.parent().expect("has one")) & 0o777, 0o700);
+        drop(bound);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_second_agent_is_refused_with_the_lock_and_the_pid_of_the_first() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = Config::at(folder.path().join("agent.sock"));
+        let first = BoundSocket::bind(&config).expect("binds");
+        let error = BoundSocket::bind(&config).expect_err("is refused");
+        let text = error.to_string();
+        assert!(text.contains("agent.lock"), "{text}");
+        assert!(text.contains(&format!("pid {}", process::id())), "{text}");
+        drop(first);
+        BoundSocket::bind(&config).expect("the lock is free again");
+    }
+
+    #[test]
+    fn the_socket_file_of_a_dead_agent_is_taken_over() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("agent.sock");
+        drop(UnixListener::bind(&path).expect("binds"));
+        fs::write(folder.path().join("agent.sock.new"), "left over").expect("writes");
+        assert!(path.exists(), "a listener leaves its file");
+        let (_bound, _listener) = BoundSocket::bind(&Config::at(&path)).expect("binds");
+        std::os::unix::net::UnixStream::connect(&path).expect("somebody listens");
+    }
+
+    #[test]
+    fn a_shared_folder_is_refused_only_where_privacy_is_asked_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("chmod");
+        let named = Config::at(folder.path().join("agent.sock"));
+        let per_user = Config {
+            private_folder: true,
+            ..named.clone()
+        };
+        assert!(matches!(
+            BoundSocket::bind(&per_user),
+            Err(BindError::Folder(FolderError::TooOpen { .. }))
+        ));
+        BoundSocket::bind(&named).expect("binds");
+    }
+}

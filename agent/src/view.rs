@@ -1,0 +1,172 @@
+//! What a viewer is shown of one service, made purely of its [`Window`] and the time.
+
+use ax_wire::{
+    sample::{Dropped, RuntimeSample},
+    view::{
+        AgentDropped, Backfill, LaneView, ProcessView, RuntimeView, ServiceView, StallView,
+        TypeView, WorkerView,
+    },
+};
+
+use crate::{
+    clock::Now,
+    history::{Change, Tally},
+    window::Window,
+};
+
+/// Ended stalls shown beside those that go on.
+const MAX_STALLS_SHOWN: usize = 32;
+
+/// Seconds of the run-time trend of a type. All 900 would make the view of 50 types half a megabyte a second.
+const TREND_SECONDS: usize = 120;
+
+/// All figures of a service. `agent_dropped` is what the agent lost of it.
+///
+/// Costs some 10 us a type; `tally` is working memory that is handed back empty.
+#[must_use]
+pub fn view(
+    window: &Window<'_>,
+    now: Now,
+    agent_dropped: AgentDropped,
+    tally: &mut Tally,
+) -> ServiceView {
+    let history = window.history();
+    let change = window.change();
+    ServiceView {
+        summary: history.summary(now),
+        hello: window.hello().clone(),
+        at_unix_ns: now.unix_ns,
+        window_ns: window.span_ns(),
+        lag: window.lag(),
+        process: change.map_or_else(ProcessView::default, process),
+        runtimes: change.map_or_else(Vec::new, runtimes),
+        lanes: lanes(window, tally),
+        types: types(window, tally),
+        stalls: stalls(window),
+        observer_gaps: history.gaps.iter().rev().copied().collect(),
+        dropped: change.map_or_else(Dropped::default, |change| change.latest().dropped),
+        agent_dropped,
+        point: history.seconds.back().map(|second| second.point.clone()),
+    }
+}
+
+/// The charts of a service, from before a viewer came.
+#[must_use]
+pub fn backfill(window: &Window<'_>) -> Backfill {
+    let seconds = window.history().seconds();
+    Backfill {
+        instance: window.hello().instance,
+        points: seconds.map(|second| second.point.clone()).collect(),
+    }
+}
+
+fn process(change: Change<'_>) -> ProcessView {
+    let process = change.latest().process;
+    ProcessView {
+        cpus_used: change.cpus_used(),
+        probe_cpus_used: change.probe_cpus_used(),
+        rss_bytes: process.rss_bytes,
+        threads: process.threads,
+        open_files: process.open_files,
+        open_files_limit: process.open_files_limit,
+    }
+}
+
+fn runtimes(change: Change<'_>) -> Vec<RuntimeView> {
+    let runtimes = change.latest().runtimes.iter();
+    runtimes
+        .map(|runtime| RuntimeView {
+            info: runtime.info.clone(),
+            alive_tasks: runtime.alive_tasks,
+            global_queue_depth: runtime.global_queue_depth,
+            blocking: runtime.blocking,
+            workers: workers(change, runtime),
+        })
+        .collect()
+}
+
+fn workers(change: Change<'_>, runtime: &RuntimeSample) -> Vec<WorkerView> {
+    let workers = runtime.workers.iter();
+    workers
+        .map(|worker| WorkerView {
+            index: worker.index,
+            tid: worker.tid,
+            state: worker.state,
+            busy_share: change.busy_share(runtime, worker),
+            on_cpu_share: change.on_cpu_share(runtime, worker),
+            run_queue_share: change.run_queue_share(runtime, worker),
+            poll: worker.poll.clone(),
+            thread: worker.thread,
+        })
+        .collect()
+}
+
+fn lanes(window: &Window<'_>, tally: &mut Tally) -> Vec<LaneView> {
+    let newest_mono_ns = window.newest_mono_ns();
+    window
+        .lanes()
+        .map(|(place, entry)| {
+            let lane = &entry.value.latest;
+            let (queue_wait, run) = window.lane_quantiles(&lane.name, tally);
+            let full_since = entry.value.full_since_mono_ns;
+            LaneView {
+                name: lane.name.clone(),
+                scheduler: lane.scheduler,
+                limit: lane.limit,
+                capacity: lane.capacity,
+                running: lane.running,
+                pending: lane.pending,
+                waiting: lane.waiting,
+                head_age_ns: lane.head_age_ns,
+                full_ns: full_since.map(|since| newest_mono_ns.saturating_sub(since)),
+                counters: lane.counters,
+                rates: window.lane_rates(place, entry),
+                queue_wait,
+                run,
+            }
+        })
+        .collect()
+}
+
+fn types(window: &Window<'_>, tally: &mut Tally) -> Vec<TypeView> {
+    window
+        .types()
+        .map(|(place, entry)| {
+            let known = &entry.value;
+            let r#type = &known.latest;
+            let mut quantiles = |recent: &crate::history::Recent| {
+                recent.add_to(tally);
+                tally.take()
+            };
+            TypeView {
+                name: r#type.name.clone(),
+                kind: r#type.kind,
+                lane: r#type.lane.clone(),
+                place: r#type.place.clone(),
+                running: r#type.running,
+                pending: r#type.pending,
+                counters: r#type.counters,
+                rates: window.type_rates(place, entry),
+                queue_wait: quantiles(&known.queue_wait),
+                run: quantiles(&known.run),
+                poll: quantiles(&known.poll),
+                run_p99_trend_ns: window.run_p99_trend_ns(place, entry, TREND_SECONDS),
+            }
+        })
+        .collect()
+}
+
+/// Those going on, and the newest ended ones. One of a service that is gone does not go on.
+fn stalls(window: &Window<'_>) -> Vec<StallView> {
+    let history = window.history();
+    let connected = history.gone_since_mono_ns().is_none();
+    let known = window.stalls().enumerate();
+    known
+        .take_while(|(position, known)| known.ongoing || *position < MAX_STALLS_SHOWN)
+        .map(|(_, known)| StallView {
+            stall: known.stall.clone(),
+            ongoing: known.ongoing && connected,
+            began_unix_ns: history.clock.to_unix_ns(known.stall.began_mono_ns),
+        })
+        .collect()
+}

@@ -1,0 +1,211 @@
+//! The history of a service, read only: what views are made of, and later alert and diagnosis rules, as pure functions
+//! over a [`Window`] and a [`Now`](crate::clock::Now).
+//!
+//! "The window" is the last minute before the newest sample. It does not move on while a service is silent: what was
+//! last known of it stays, and [`ServiceHistory::state`] says that it is old.
+
+use ax_wire::{
+    hello::Hello,
+    sample::LagPoint,
+    view::{LagView, Quantiles, Rates},
+};
+
+use crate::history::{
+    Change, Counts, Entry, Lane, Second, ServiceHistory, Tally, TrackedStall, Type, WINDOW_NS,
+    per_second, quantile,
+};
+
+/// A read-only view of one service's history.
+#[derive(Clone, Copy, Debug)]
+pub struct Window<'a> {
+    history: &'a ServiceHistory,
+}
+
+impl<'a> Window<'a> {
+    pub(crate) fn new(history: &'a ServiceHistory) -> Self {
+        Self { history }
+    }
+
+    /// What the service said of itself.
+    #[must_use]
+    pub fn hello(&self) -> &'a Hello {
+        &self.history.hello
+    }
+
+    /// The newest sample against the one before it; `None` until the first has come.
+    #[must_use]
+    pub fn change(&self) -> Option<Change<'a>> {
+        self.history.change()
+    }
+
+    /// The seconds inside the window, newest first.
+    pub fn seconds(&self) -> impl Iterator<Item = &'a Second> + Clone {
+        let oldest = self.newest_mono_ns().saturating_sub(WINDOW_NS);
+        let newest_first = self.history.seconds.iter().rev();
+        newest_first.take_while(move |second| second.at_mono_ns > oldest)
+    }
+
+    /// The time that the seconds inside the window cover: a minute, less at first, more where the newest second comes
+    /// after a gap.
+    #[must_use]
+    pub fn span_ns(&self) -> u64 {
+        let intervals = self.seconds().filter_map(|second| second.interval_ns);
+        let measured: u64 = intervals.sum();
+        if measured > 0 {
+            return measured;
+        }
+        // The first sample has nobody before it to be measured against: its own word stands.
+        let first = self.history.latest.as_ref();
+        first.map_or(0, |sample| sample.interval_ns)
+    }
+
+    /// Event-loop lag over the window, all runtimes together.
+    #[must_use]
+    pub fn lag(&self) -> LagView {
+        let points = &self.history.lag;
+        let mut lags: Vec<u64> = points.iter().filter_map(LagPoint::lag_ns).collect();
+        lags.sort_unstable();
+        let largest = |part: fn(&LagPoint) -> Option<u64>| points.iter().filter_map(part).max();
+        let stall_max_ns = largest(|point| point.stall_ns).max(self.longest_stall_ns());
+        LagView {
+            now_ns: self.lag_now_ns(),
+            p50_ns: quantile(&lags, 0.5),
+            p99_ns: quantile(&lags, 0.99),
+            max_ns: lags.last().copied().max(stall_max_ns),
+            schedule_max_ns: largest(|point| point.schedule_ns),
+            timer_max_ns: largest(|point| point.timer_ns),
+            stall_max_ns,
+            points: lags.len() as u64,
+        }
+    }
+
+    /// The largest of the newest points of each runtime.
+    fn lag_now_ns(&self) -> Option<u64> {
+        let latest = self.history.latest.as_ref()?;
+        let runtimes = latest.runtimes.iter().map(|runtime| runtime.info.id);
+        let newest = runtimes.filter_map(|runtime| {
+            let mut newest_first = self.history.lag.iter().rev();
+            newest_first
+                .find(|point| point.runtime == runtime)?
+                .lag_ns()
+        });
+        newest.max()
+    }
+
+    /// The longest stall that reaches into the window.
+    fn longest_stall_ns(&self) -> Option<u64> {
+        let oldest = self.newest_mono_ns().saturating_sub(WINDOW_NS);
+        self.stalls()
+            .filter(|known| known.is_proper())
+            .map(|known| &known.stall)
+            .filter(|stall| stall.began_mono_ns.saturating_add(stall.length_ns) > oldest)
+            .map(|stall| stall.length_ns)
+            .max()
+    }
+
+    /// Those going on first, then the ended ones; newest first.
+    pub(crate) fn stalls(&self) -> impl Iterator<Item = &'a TrackedStall> + use<'a> {
+        self.history.stalls.newest_first()
+    }
+
+    /// The lanes of the newest sample, with their places.
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = (usize, &'a Entry<Lane>)> {
+        self.present(self.history.lanes.entries())
+    }
+
+    /// The types of the newest sample, with their places.
+    pub(crate) fn types(&self) -> impl Iterator<Item = (usize, &'a Entry<Type>)> {
+        self.present(self.history.types.entries())
+    }
+
+    fn present<T>(&self, entries: &'a [Entry<T>]) -> impl Iterator<Item = (usize, &'a Entry<T>)> {
+        let newest = self
+            .history
+            .seconds
+            .back()
+            .map_or(0, |second| second.number);
+        let places = entries.iter().enumerate();
+        places.filter(move |(_, entry)| entry.seen == newest)
+    }
+
+    /// The rates of one lane over the window.
+    pub(crate) fn lane_rates(&self, place: usize, lane: &Entry<Lane>) -> Rates {
+        self.rates(lane.born, |second| {
+            second.lanes.get(place)?.map(|lane| lane.counts)
+        })
+    }
+
+    /// The rates of one type over the window.
+    pub(crate) fn type_rates(&self, place: usize, r#type: &Entry<Type>) -> Rates {
+        self.rates(r#type.born, |second| {
+            second.types.get(place)?.map(|r#type| r#type.counts)
+        })
+    }
+
+    /// Sums over the real time of the seconds that have one. Seconds before the thing was born count as time in which
+    /// nothing happened to it.
+    fn rates(&self, born: u64, of: impl Fn(&Second) -> Option<Counts>) -> Rates {
+        let mut interval_ns = 0;
+        let [mut submitted, mut finished, mut unsuccessful, mut rejected] = [0_u64; 4];
+        for second in self.seconds() {
+            interval_ns += second.interval_ns.unwrap_or(0);
+            let counts = of(second).filter(|_| second.number >= born);
+            let counts = counts.unwrap_or_default();
+            submitted += u64::from(counts.submitted);
+            finished += u64::from(counts.finished);
+            unsuccessful += u64::from(counts.unsuccessful);
+            rejected += u64::from(counts.rejected);
+        }
+        let rate = |count| (interval_ns > 0).then(|| per_second(count, interval_ns));
+        Rates {
+            submitted_per_s: rate(submitted),
+            finished_per_s: rate(finished),
+            unsuccessful_per_s: rate(unsuccessful),
+            rejected_per_s: rate(rejected),
+        }
+    }
+
+    /// Queue wait and run time of a lane's types together.
+    pub(crate) fn lane_quantiles(&self, lane: &str, tally: &mut Tally) -> (Quantiles, Quantiles) {
+        let of_lane = || {
+            let types = self
+                .history
+                .types
+                .entries()
+                .iter()
+                .map(|entry| &entry.value);
+            types.filter(|known| known.latest.lane.as_deref() == Some(lane))
+        };
+        of_lane().for_each(|known| known.queue_wait.add_to(tally));
+        let queue_wait = tally.take();
+        of_lane().for_each(|known| known.run.add_to(tally));
+        (queue_wait, tally.take())
+    }
+
+    /// The 99th percentile of a type's run time in each of the last `seconds` seconds, oldest first.
+    pub(crate) fn run_p99_trend_ns(
+        &self,
+        place: usize,
+        r#type: &Entry<Type>,
+        seconds: usize,
+    ) -> Vec<Option<u64>> {
+        let all = &self.history.seconds;
+        let from = all.len().saturating_sub(seconds);
+        all.range(from..)
+            .filter(|second| second.number >= r#type.born)
+            .map(|second| {
+                let run = second.types.get(place)?.as_ref()?.run;
+                Quantiles::from(run).p99_ns
+            })
+            .collect()
+    }
+
+    pub(crate) fn newest_mono_ns(&self) -> u64 {
+        let newest = self.history.seconds.back();
+        newest.map_or(0, |second| second.at_mono_ns)
+    }
+
+    pub(crate) fn history(&self) -> &'a ServiceHistory {
+        self.history
+    }
+}
