@@ -96,15 +96,14 @@ fn wrong_frames_are_refused_and_counted() {
 #[test]
 fn a_second_agent_is_refused_with_a_reason() {
     let running = start();
-    let second = run_to_end(&mut ax_agent(&running.socket), ax_agent_refused());
+    let second = run_to_end(
+        &mut ax_agent(&running.socket),
+        ax_agent::EXIT_ALREADY_RUNNING.into(),
+    );
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(said.contains("agent.lock"), "{said}");
     // The first one still answers.
     services(&mut Viewer::connect(&running.socket));
-}
-
-fn ax_agent_refused() -> i32 {
-    i32::from(ax_agent::exit::FAILURE)
 }
 
 #[test]

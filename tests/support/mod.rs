@@ -17,14 +17,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ax_agent::{Agent, Config};
+use ax_agent::{Agent, CancellationToken, Config};
 use ax_wire::{
     ToAgent, ToViewer,
     frame::{Subscribe, decode, encode},
     hello::PROTOCOL,
     view::ServiceView,
 };
-use tokio_util::sync::CancellationToken;
 
 /// Longest wait for anything; generous, since machines that run tests are busy.
 pub const PATIENCE: Duration = Duration::from_secs(20);
