@@ -1,1 +1,43 @@
-//! tui
+//! `ax-top`: the terminal dashboard, and the same figures without a terminal.
+//!
+//! ```text
+//!  agent --frames--> client --> World --clone--> App --> Screen (view, widget)
+//!                       |                         ^
+//!                       |       keys --Action-----+
+//!                       +--> cli: services, status, watch, demo --headless
+//! ```
+//!
+//! Judgement is not made here but in the agent; what is drawn is an immutable [clone](world) of what it told.
+
+mod app;
+mod cli;
+mod client;
+mod demo;
+mod event;
+pub mod exit;
+#[cfg(test)]
+mod fixture;
+mod format;
+mod headline;
+mod keys;
+mod theme;
+mod view;
+mod widget;
+mod world;
+
+use std::{ffi::OsString, process::ExitCode};
+
+/// What the program that calls [`main`] hands in, so that this crate need not know it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hooks {
+    /// Runs the demo service with these arguments until its standard input ends. It prints
+    /// `listening http://127.0.0.1:PORT` as its first line.
+    pub demo: Option<fn(Vec<OsString>) -> ExitCode>,
+}
+
+/// Reads the command line and does what it says; returns one of the codes of [`exit`].
+#[must_use]
+pub fn main(hooks: Hooks) -> ExitCode {
+    // The panic has been printed by its hook.
+    std::panic::catch_unwind(|| cli::main(hooks)).unwrap_or(ExitCode::from(exit::INTERNAL))
+}

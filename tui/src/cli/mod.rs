@@ -1,0 +1,227 @@
+//! The command line: one file a command.
+
+mod dashboard;
+mod demo;
+mod services;
+mod session;
+mod span;
+mod status;
+mod watch;
+
+use std::{
+    ffi::OsString,
+    future::Future,
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use clap::{Parser, Subcommand};
+use serde::Serialize;
+
+use crate::{Hooks, event::Signals, exit};
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done, 3 no such service, 64 wrong usage, 69 no agent or demo service could be started,
+70 a fault of ax-top, 74 input or output failed, 130 interrupted before there was anything to say.
+
+Environment: AX_SOCKET names the only socket to use; NO_COLOR switches colour off.";
+
+/// See what async Rust services on this host are doing, live.
+///
+/// Without a command: the dashboard. It attaches to the agent of this host or user; where there is none, it is one
+/// itself for as long as it runs.
+#[derive(Debug, Parser)]
+#[command(name = "ax-top", version, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the services that are connected
+    Services(services::Arguments),
+    /// Say how the services are, once
+    Status(status::Arguments),
+    /// Say how the services are, a line a second for each
+    Watch(watch::Arguments),
+    /// Start a demo service and look at it
+    Demo(demo::Arguments),
+    /// The demo service itself
+    #[command(name = crate::demo::SUBCOMMAND, hide = true, disable_help_flag = true)]
+    DemoService {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+}
+
+/// Why a command did not do what it was asked for. The text says what to do.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("{0}")]
+    Usage(String),
+    #[error("{0}")]
+    Unknown(String),
+    #[error("{0}")]
+    Unavailable(String),
+    #[error("interrupted")]
+    Interrupted,
+    #[error("a fault of ax-top: {0}")]
+    Internal(String),
+    #[error("input or output failed: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl Failure {
+    fn code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => exit::USAGE,
+            Self::Unknown(_) => exit::UNKNOWN,
+            Self::Unavailable(_) => exit::UNAVAILABLE,
+            Self::Interrupted => exit::INTERRUPTED,
+            Self::Internal(_) => exit::INTERNAL,
+            Self::Io(_) => exit::IO_ERROR,
+        }
+    }
+
+    /// The reader of our output has gone away, which is its right.
+    fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+/// See [`crate::main`].
+pub fn main(hooks: Hooks) -> ExitCode {
+    match (parse(std::env::args_os()), hooks.demo) {
+        (Ok(Some(Command::DemoService { arguments })), Some(serve)) => serve(arguments),
+        (Ok(command), _) => ExitCode::from(report(run(command, hooks))),
+        (Err(code), _) => ExitCode::from(code),
+    }
+}
+
+fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Option<Command>, u8> {
+    match Cli::try_parse_from(arguments) {
+        Ok(cli) => Ok(cli.command),
+        Err(error) => {
+            let wrong = error.use_stderr();
+            // Where even this cannot be printed, the exit code is all that is left.
+            let _ = error.print();
+            Err(if wrong { exit::USAGE } else { exit::OK })
+        }
+    }
+}
+
+fn report(result: Result<(), Failure>) -> u8 {
+    match result {
+        Ok(()) => exit::OK,
+        Err(failure) if failure.is_broken_pipe() => exit::OK,
+        Err(failure) => {
+            // The code tells it to a script in any case.
+            let _ = writeln!(io::stderr(), "ax-top: {failure}");
+            failure.code()
+        }
+    }
+}
+
+fn run(command: Option<Command>, hooks: Hooks) -> Result<(), Failure> {
+    match command {
+        None => dashboard::run(),
+        Some(Command::Services(arguments)) => until_interrupted(services::run(&arguments)),
+        Some(Command::Status(arguments)) => until_interrupted(status::run(&arguments)),
+        Some(Command::Watch(arguments)) => match until_interrupted(watch::run(&arguments)) {
+            // It goes on until it is told to stop.
+            Err(Failure::Interrupted) => Ok(()),
+            result => result,
+        },
+        Some(Command::Demo(arguments)) if hooks.demo.is_some() => demo::run(&arguments),
+        Some(Command::Demo(_) | Command::DemoService { .. }) => Err(Failure::Unavailable(
+            "this ax-top was built without the demo service (feature `demo`)".to_owned(),
+        )),
+    }
+}
+
+/// Runs a command on a runtime of one thread; the client and an embedded agent end with it.
+fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(command)
+}
+
+fn until_interrupted(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    block_on(async {
+        let mut signals = Signals::new()?;
+        tokio::select! {
+            result = command => result,
+            () = signals.any() => Err(Failure::Interrupted),
+        }
+    })
+}
+
+/// Writes text to the standard output, whole and at once.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()?;
+    Ok(())
+}
+
+/// Writes a value as one line of JSON.
+fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let json = serde_json::to_string(value);
+    let mut line = json.map_err(|error| Failure::Internal(error.to_string()))?;
+    line.push('\n');
+    print(&line)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Option<Command>, u8> {
+        parse(line.split(' ').map(OsString::from))
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn wrong_usage_exits_64_and_help_0() {
+        for wrong in [
+            "ax-top nonsense",
+            "ax-top status --nonsense",
+            "ax-top status one two",
+            "ax-top watch --for soon",
+            "ax-top watch --for",
+            "ax-top demo --json",
+            "ax-top demo --for 5s",
+            "ax-top demo --headless --for 0s",
+        ] {
+            assert_eq!(parsed(wrong).expect_err(wrong), exit::USAGE, "{wrong}");
+        }
+        for help in ["ax-top --help", "ax-top status --help", "ax-top --version"] {
+            assert_eq!(parsed(help).expect_err(help), exit::OK, "{help}");
+        }
+    }
+
+    #[test]
+    fn the_demo_service_gets_its_arguments_as_they_are() {
+        let parsed = parsed("ax-top demo-service --port 0 --help").expect("parses");
+        let Some(Command::DemoService { arguments }) = parsed else {
+            panic!("another command");
+        };
+        assert_eq!(arguments, ["--port", "0", "--help"]);
+    }
+
+    #[test]
+    fn a_reader_that_goes_away_is_no_error() {
+        let pipe = io::Error::from(io::ErrorKind::BrokenPipe);
+        assert_eq!(report(Err(pipe.into())), exit::OK);
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        assert_eq!(report(Err(full.into())), exit::IO_ERROR);
+    }
+}

@@ -1,0 +1,153 @@
+//! `ax-top status [SERVICE]`: the overview as text, once.
+
+use std::fmt::Write as _;
+
+use ax_wire::view::{LaneView, ServiceState, ServiceView};
+use serde::Serialize;
+
+use super::{
+    Failure, print, print_json,
+    session::{Session, matches},
+};
+use crate::{
+    client::Sockets,
+    format::{count, maybe_duration, megabytes, middle_cut, ms, percent, printable, rate, uptime},
+    headline::{self, cpu_share},
+    view::lanes,
+    world::{World, lost_total},
+};
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Its name or pid; all services where it is left out
+    service: Option<String>,
+    /// Print one JSON object, `{"services": [..]}`, a view of each service
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Status<'a> {
+    services: Vec<&'a ServiceView>,
+}
+
+/// Runs the command.
+pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let wanted = arguments.service.as_deref();
+    let mut session = Session::start(Sockets::from_env());
+    session.wait(|world| all_known(world, wanted)).await?;
+    let world = &session.world;
+    let services = session.wanted(wanted)?;
+    let views = || {
+        services
+            .iter()
+            .filter_map(|service| world.newest_view(service.instance))
+    };
+    if arguments.json {
+        print_json(&Status {
+            services: views().map(AsRef::as_ref).collect(),
+        })?;
+    } else {
+        let texts: Vec<_> = views().map(|view| text(view, world.now_unix_ns)).collect();
+        print(&texts.join("\n"))?;
+    }
+    if views().next().is_none() {
+        return Err(Failure::Unknown(
+            "no sample has come yet of what is connected; try again in a second".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// Whether there is a service that was asked for, and figures of each that speaks.
+fn all_known(world: &World, wanted: Option<&str>) -> bool {
+    let mut wanted = world
+        .services
+        .iter()
+        .filter(|service| matches(service, wanted))
+        .peekable();
+    wanted.peek().is_some()
+        && wanted.all(|service| {
+            service.state != ServiceState::Live || world.newest_view(service.instance).is_some()
+        })
+}
+
+/// The overview of one service as text.
+pub fn text(view: &ServiceView, now_unix_ns: u64) -> String {
+    let summary = &view.summary;
+    let headline = match summary.state {
+        ServiceState::Live => headline::of_view(view),
+        _ => headline::of_silence(summary, now_unix_ns),
+    };
+    let up = now_unix_ns.saturating_sub(summary.process_start_unix_ns);
+    let (lag, process) = (&view.lag, &view.process);
+    let mut text = format!(
+        "{}  pid {}  up {}  {}\n  {}\n",
+        printable(&summary.service),
+        summary.pid,
+        uptime(up),
+        headline.severity.label(),
+        headline.sentence
+    );
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "lag    p50 {}  p99 {}  max {} ({} s)      cpu {} % of {}   rss {} MB   threads {}   dropped {}",
+        maybe_duration(lag.p50_ns),
+        maybe_duration(lag.p99_ns),
+        maybe_duration(lag.max_ns),
+        view.window_ns / 1_000_000_000,
+        percent(cpu_share(view)),
+        view.hello.cpus,
+        megabytes(process.rss_bytes),
+        count(process.threads),
+        lost_total(view)
+    );
+    if !view.lanes.is_empty() {
+        let _ = writeln!(
+            text,
+            "{:<16} {:>9} {:>8} {:>11} {:>11} {:>7} {:>7}",
+            "lane", "run/limit", "pending", "wait p99 ms", "run p99 ms", "done/s", "fail/s"
+        );
+    }
+    for lane in &view.lanes {
+        text.push_str(&lane_line(lane));
+    }
+    text
+}
+
+fn lane_line(lane: &LaneView) -> String {
+    let line = format!(
+        "{:<16} {:>9} {:>8} {:>11} {:>11} {:>7} {:>7}  {}",
+        middle_cut(&lane.name, 16),
+        format!("{}/{}", lane.running, lane.limit),
+        lane.pending,
+        ms(lane.queue_wait.p99_ns),
+        ms(lane.run.p99_ns),
+        rate(lane.rates.finished_per_s),
+        rate(lane.rates.unsuccessful_per_s),
+        lanes::note(lane)
+    );
+    format!("{}\n", line.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn says_what_is_wrong_first_then_how_bad_then_where() {
+        insta::assert_snapshot!(text(&fixture::stalled(), fixture::NOW_UNIX_NS));
+    }
+
+    #[test]
+    fn waits_for_the_figures_of_every_service_that_speaks() {
+        let mut world = fixture::world(vec![fixture::healthy()]);
+        assert!(all_known(&world, None));
+        assert!(!all_known(&world, Some("invoices")));
+        world.services.push(fixture::other().summary);
+        assert!(!all_known(&world, None));
+        assert!(all_known(&world, Some("checkout")));
+    }
+}

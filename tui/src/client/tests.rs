@@ -1,0 +1,127 @@
+//! The client against an agent made of a few lines: what belongs here is attaching, refusal and loss, not figures.
+
+use std::{path::Path, time::Duration};
+
+use ax_wire::{
+    ToViewer,
+    frame::{self, Ack, Refused},
+    hello::PROTOCOL,
+    view::{AgentDropped, Services},
+};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    net::{UnixListener, UnixStream},
+    time::timeout,
+};
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+async fn answer(stream: UnixStream, frames: &[ToViewer]) -> BufReader<UnixStream> {
+    let mut stream = BufReader::new(stream);
+    let mut subscription = String::new();
+    stream.read_line(&mut subscription).await.expect("reads");
+    assert!(subscription.contains("subscribe"), "{subscription}");
+    let mut lines = Vec::new();
+    for frame in frames {
+        frame::encode(frame, &mut lines).expect("encodes");
+    }
+    stream.write_all(&lines).await.expect("writes");
+    stream
+}
+
+fn ack() -> ToViewer {
+    ToViewer::Ack(Ack {
+        protocol: PROTOCOL,
+        agent_version: "0".to_owned(),
+        agent_pid: 1,
+    })
+}
+
+fn services() -> ToViewer {
+    ToViewer::Services(Services {
+        services: Vec::new(),
+        agent_dropped: AgentDropped::default(),
+    })
+}
+
+async fn next(updates: &mut mpsc::Receiver<Update>) -> Update {
+    let update = timeout(PATIENCE, updates.recv()).await;
+    update.expect("in time").expect("the client lives")
+}
+
+fn listen(socket: &Path) -> UnixListener {
+    UnixListener::bind(socket).expect("binds")
+}
+
+#[tokio::test]
+async fn attaches_hands_on_frames_and_comes_back_after_a_loss() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("agent.sock");
+    let agent = listen(&socket);
+    let mut updates = start(Sockets::only(socket.clone()));
+    for _ in 0..2 {
+        let (stream, _) = timeout(PATIENCE, agent.accept())
+            .await
+            .expect("in time")
+            .expect("accepts");
+        let stream = answer(stream, &[ack(), services()]).await;
+        let link = next(&mut updates).await;
+        assert!(matches!(link, Update::Link(Link::Attached { socket: on }) if on == socket));
+        assert!(matches!(
+            next(&mut updates).await,
+            Update::Frame(ToViewer::Services(_))
+        ));
+        drop(stream);
+        let link = next(&mut updates).await;
+        assert!(matches!(
+            link,
+            Update::Link(Link::Connecting { problem: Some(_) })
+        ));
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_and_no_second_agent_is_started() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("agent.sock");
+    let agent = listen(&socket);
+    let mut updates = start(Sockets {
+        candidates: vec![socket],
+        own: folder.path().join("own.sock"),
+    });
+    let (stream, _) = agent.accept().await.expect("accepts");
+    let refused = ToViewer::Refused(Refused {
+        reason: "speak protocol 2".to_owned(),
+        protocol: PROTOCOL,
+    });
+    let _stream = answer(stream, &[refused]).await;
+    let Update::Link(Link::Connecting {
+        problem: Some(problem),
+    }) = next(&mut updates).await
+    else {
+        panic!("told something else");
+    };
+    assert!(problem.contains("speak protocol 2"), "{problem}");
+    assert!(!folder.path().join("own.sock").exists());
+}
+
+#[tokio::test]
+async fn embeds_an_agent_where_none_listens() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("agent.sock");
+    let mut updates = start(Sockets::only(socket.clone()));
+    let link = next(&mut updates).await;
+    assert!(
+        matches!(&link, Update::Link(Link::Embedded { socket: on }) if *on == socket),
+        "{link:?}"
+    );
+    assert!(matches!(
+        next(&mut updates).await,
+        Update::Frame(ToViewer::Services(_))
+    ));
+    let mut second = start(Sockets::only(socket.clone()));
+    let link = next(&mut second).await;
+    assert!(matches!(link, Update::Link(Link::Attached { .. })));
+}

@@ -1,0 +1,217 @@
+//! The loop of the dashboard: keys, frames of the agent and signals come in; at most ten frames a second go out, and
+//! only when something has changed.
+
+use std::{
+    io, panic,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use crossterm::event::{Event, EventStream, KeyEventKind};
+use futures_util::StreamExt as _;
+use jiff::tz::TimeZone;
+use ratatui::DefaultTerminal;
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::mpsc,
+    time::{Instant, MissedTickBehavior, interval, sleep_until},
+};
+
+use crate::{
+    app::{App, DemoNote},
+    client::{self, Sockets},
+    demo::Service,
+    exit, keys,
+    theme::Theme,
+    view::Screen,
+    world::{Update, World},
+};
+
+/// Shortest time between two frames.
+const FRAME: Duration = Duration::from_millis(100);
+
+/// The clock in the header.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Runs the dashboard until the user or a signal ends it. The terminal is given back in every case, a panic included.
+///
+/// # Errors
+///
+/// The terminal cannot be set up, read or written.
+pub async fn run(sockets: Sockets, mut service: Option<&mut Service>) -> io::Result<()> {
+    let note = service.as_ref().map(|service| DemoNote {
+        url: service.url().to_owned(),
+        ended: None,
+    });
+    let mut signals = Signals::new()?;
+    let mut terminal = ratatui::try_init()?;
+    end_with_any_panic();
+    let mut dashboard = Dashboard {
+        app: App::new(note),
+        live: World::new(),
+        theme: Theme::from_env(),
+        zone: TimeZone::system(),
+    };
+    let result = dashboard
+        .follow(sockets, &mut terminal, &mut signals, &mut service)
+        .await;
+    ratatui::restore();
+    result
+}
+
+struct Dashboard {
+    app: App,
+    /// What the agent told, also while the screen is frozen.
+    live: World,
+    theme: Theme,
+    zone: TimeZone,
+}
+
+impl Dashboard {
+    async fn follow(
+        &mut self,
+        sockets: Sockets,
+        terminal: &mut DefaultTerminal,
+        signals: &mut Signals,
+        service: &mut Option<&mut Service>,
+    ) -> io::Result<()> {
+        self.tick();
+        self.draw(terminal)?;
+        let mut next_frame = Instant::now() + FRAME;
+        let mut updates = client::start(sockets);
+        let mut input = EventStream::new();
+        let mut clock = interval(SECOND);
+        clock.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut changed = false;
+        while !self.app.quit {
+            tokio::select! {
+                event = input.next() => match event {
+                    Some(event) => changed |= self.input(&event?),
+                    None => return Err(io::ErrorKind::UnexpectedEof.into()),
+                },
+                update = updates.recv() => changed |= self.frame(update, &mut updates)?,
+                () = signals.any() => return Ok(()),
+                _ = clock.tick() => changed |= self.tick(),
+                ended = ended(service) => {
+                    if let Some(demo) = &mut self.app.demo {
+                        demo.ended = Some(ended);
+                    }
+                    changed = true;
+                }
+                () = sleep_until(next_frame), if changed => {
+                    self.draw(terminal)?;
+                    next_frame = Instant::now() + FRAME;
+                    changed = false;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn draw(&self, terminal: &mut DefaultTerminal) -> io::Result<()> {
+        let screen = Screen {
+            app: &self.app,
+            theme: self.theme,
+            zone: &self.zone,
+        };
+        terminal.draw(|frame| frame.render_widget(&screen, frame.area()))?;
+        Ok(())
+    }
+
+    /// Returns whether anything is to be drawn anew.
+    fn input(&mut self, event: &Event) -> bool {
+        match event {
+            Event::Key(key) if key.kind != KeyEventKind::Release => {
+                let action = keys::action(key);
+                if let Some(action) = action {
+                    self.app.update(action);
+                    self.app.take(self.live.clone());
+                }
+                action.is_some()
+            }
+            Event::Resize(..) => true,
+            _ => false,
+        }
+    }
+
+    /// Takes in an update and all that wait behind it, so that a burst costs one clone.
+    fn frame(
+        &mut self,
+        first: Option<Update>,
+        updates: &mut mpsc::Receiver<Update>,
+    ) -> io::Result<bool> {
+        let first = first.ok_or_else(|| io::Error::other("the client of the agent has died"))?;
+        self.live.apply(first);
+        while let Ok(update) = updates.try_recv() {
+            self.live.apply(update);
+        }
+        Ok(self.tick())
+    }
+
+    /// Sets the clock and shows the newest world, unless the screen is frozen.
+    fn tick(&mut self) -> bool {
+        self.live.now_unix_ns = now_unix_ns();
+        self.app.take(self.live.clone())
+    }
+}
+
+/// The demo service, when it ends by itself; never where there is none or its end has been told.
+async fn ended(service: &mut Option<&mut Service>) -> String {
+    match service {
+        Some(running) => {
+            let ended = running.ended().await;
+            *service = None;
+            ended
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// The wall clock.
+pub fn now_unix_ns() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_nanos() as u64)
+}
+
+/// The signals that end a command as `q` would, so that everything is put back in order.
+pub struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// Takes over the signals of this process.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for any of them. Cancel safe.
+    pub async fn any(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hangup.recv() => {}
+        }
+    }
+}
+
+/// A panic restores the terminal (ratatui's hook), so nothing may be drawn after it: one on another thread, such as the
+/// embedded agent's, ends the program.
+fn end_with_any_panic() {
+    let main_thread = std::thread::current().id();
+    let restore_and_print = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        restore_and_print(info);
+        if std::thread::current().id() != main_thread {
+            std::process::exit(i32::from(exit::INTERNAL));
+        }
+    }));
+}

@@ -1,0 +1,23 @@
+//! The exit codes of `ax-top`. They are part of its interface: a script may rely on them.
+
+/// Done.
+pub const OK: u8 = 0;
+
+/// Nothing can be said: no service is connected, or none of the name that was asked for.
+pub const UNKNOWN: u8 = 3;
+
+/// The command line is wrong, or the dashboard was asked for where there is no terminal.
+pub const USAGE: u8 = 64;
+
+/// What the command needs could not be started: an agent, or the demo service.
+pub const UNAVAILABLE: u8 = 69;
+
+/// A fault of `ax-top` itself.
+pub const INTERNAL: u8 = 70;
+
+/// The terminal or the standard output could not be used. A reader that goes away (`ax-top watch | head -1`) is not
+/// an error: that ends with [`OK`].
+pub const IO_ERROR: u8 = 74;
+
+/// A signal came before there was anything to say: 128 + SIGINT, as shells have it.
+pub const INTERRUPTED: u8 = 130;

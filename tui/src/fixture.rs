@@ -1,0 +1,294 @@
+//! Views for the tests: a healthy service, and one with a stalled worker and a full lane.
+
+use ax_wire::{
+    InstanceId, JobId, RuntimeId,
+    event::{Stall, StallKind},
+    hello::{ClockAnchor, Hello, PROTOCOL, RuntimeFlavor, RuntimeInfo},
+    sample::{
+        BlockingPoolSample, CurrentPoll, Dropped, JobCounters, TaskKind, TaskRef, WorkerState,
+    },
+    view::{
+        AgentDropped, Backfill, LagView, LaneView, Point, ProcessView, Quantiles, Rates,
+        RuntimeView, ServiceState, ServiceSummary, ServiceView, Services, StallView, TypeView,
+        WorkerView,
+    },
+};
+
+use crate::world::{Link, Update, World};
+
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000 * MS;
+
+/// 14:03:27 UTC of some day.
+pub const NOW_UNIX_NS: u64 = (20_000 * 86_400 + 50_607) * S;
+
+pub fn instance(number: u128) -> InstanceId {
+    InstanceId(uuid::Uuid::from_u128(number))
+}
+
+fn counters(succeeded: u64, failed: u64) -> JobCounters {
+    JobCounters {
+        submitted_total: succeeded + failed,
+        started_total: succeeded + failed,
+        succeeded_total: succeeded,
+        failed_total: failed,
+        ..JobCounters::default()
+    }
+}
+
+fn quantiles(p50_ns: u64, p99_ns: u64, max_ns: u64) -> Quantiles {
+    Quantiles {
+        count: 1_000,
+        p50_ns: Some(p50_ns),
+        p90_ns: Some(p50_ns.midpoint(p99_ns)),
+        p99_ns: Some(p99_ns),
+        max_ns: Some(max_ns),
+    }
+}
+
+fn rates(finished_per_s: f64, unsuccessful_per_s: f64) -> Rates {
+    Rates {
+        submitted_per_s: Some(finished_per_s),
+        finished_per_s: Some(finished_per_s),
+        unsuccessful_per_s: Some(unsuccessful_per_s),
+        rejected_per_s: Some(0.0),
+    }
+}
+
+pub fn lane(name: &str, running: u64, limit: u64, pending: u64) -> LaneView {
+    LaneView {
+        name: name.to_owned(),
+        scheduler: 1,
+        limit,
+        capacity: 1_000,
+        running,
+        pending,
+        waiting: 0,
+        head_age_ns: None,
+        full_ns: None,
+        counters: counters(48_720, 0),
+        rates: rates(812.0, 0.0),
+        queue_wait: quantiles(100_000, 2_300_000, 9 * MS),
+        run: quantiles(4_100_000, 18_200_000, 40 * MS),
+    }
+}
+
+pub fn job_type(name: &str, lane: &str) -> TypeView {
+    TypeView {
+        name: name.to_owned(),
+        kind: TaskKind::Job,
+        lane: Some(lane.to_owned()),
+        place: Some("src/pdf.rs:88".to_owned()),
+        running: 1,
+        pending: 0,
+        counters: counters(900, 3),
+        rates: rates(15.0, 0.1),
+        queue_wait: quantiles(100_000, 200_000, MS),
+        run: quantiles(210 * MS, 440 * MS, 512 * MS),
+        poll: quantiles(MS, 3 * MS, 9 * MS),
+        run_p99_trend_ns: (0..60)
+            .map(|second| (second != 20).then_some(200 * MS + second * 4 * MS))
+            .collect(),
+    }
+}
+
+fn worker(index: u32, busy_share: f64) -> WorkerView {
+    WorkerView {
+        index,
+        tid: Some(4_122 + index),
+        state: WorkerState::Busy,
+        busy_share: Some(busy_share),
+        on_cpu_share: Some(busy_share / 2.0),
+        run_queue_share: Some(0.02),
+        poll: None,
+        thread: None,
+    }
+}
+
+fn summary(number: u128, service: &str, pid: u32) -> ServiceSummary {
+    ServiceSummary {
+        instance: instance(number),
+        service: service.to_owned(),
+        pid,
+        uid: 1_000,
+        state: ServiceState::Live,
+        process_start_unix_ns: NOW_UNIX_NS - 7_980 * S,
+        last_seen_unix_ns: NOW_UNIX_NS,
+    }
+}
+
+/// Nothing is wrong.
+pub fn healthy() -> ServiceView {
+    let summary = summary(1, "checkout", 4_121);
+    let info = RuntimeInfo {
+        id: RuntimeId(1),
+        name: None,
+        flavor: RuntimeFlavor::MultiThread,
+        workers: 2,
+    };
+    ServiceView {
+        hello: Hello {
+            protocol: PROTOCOL,
+            service: summary.service.clone(),
+            instance: summary.instance,
+            pid: summary.pid,
+            process_start_unix_ns: summary.process_start_unix_ns,
+            service_version: None,
+            build_id: None,
+            probe_version: "0.1.0".to_owned(),
+            cpus: 2,
+            runtimes: vec![info.clone()],
+            features: Vec::new(),
+            clock: ClockAnchor {
+                mono_ns: 100 * S,
+                unix_ns: NOW_UNIX_NS - 7_980 * S,
+            },
+            stall_threshold_ns: 50 * MS,
+            snapshot_threshold_ns: 250 * MS,
+        },
+        summary,
+        at_unix_ns: NOW_UNIX_NS,
+        window_ns: 60 * S,
+        lag: LagView {
+            now_ns: Some(100_000),
+            p50_ns: Some(100_000),
+            p99_ns: Some(300_000),
+            max_ns: Some(2 * MS),
+            schedule_max_ns: Some(2 * MS),
+            timer_max_ns: Some(MS),
+            stall_max_ns: None,
+            points: 600,
+        },
+        process: ProcessView {
+            cpus_used: Some(0.24),
+            probe_cpus_used: Some(0.004),
+            rss_bytes: Some(212 * 1_000_000),
+            threads: Some(11),
+            open_files: Some(84),
+            open_files_limit: Some(1_024),
+        },
+        runtimes: vec![RuntimeView {
+            info,
+            alive_tasks: 57,
+            global_queue_depth: 0,
+            blocking: BlockingPoolSample {
+                threads: None,
+                idle_threads: None,
+                queue_depth: None,
+                lag_ns: Some(100_000),
+                watched_running: 3,
+            },
+            workers: vec![worker(0, 0.82), worker(1, 0.31)],
+        }],
+        lanes: vec![lane("db", 31, 40, 0), lane("api", 4, 10, 0)],
+        types: vec![job_type("render_pdf", "files"), job_type("query", "db")],
+        stalls: Vec::new(),
+        observer_gaps: Vec::new(),
+        dropped: Dropped::default(),
+        agent_dropped: AgentDropped::default(),
+        point: None,
+    }
+}
+
+/// Worker 0 has been stuck in `render_pdf` for 412 ms, and the lane `api` has been full for 8 s.
+pub fn stalled() -> ServiceView {
+    let mut view = healthy();
+    let task = TaskRef {
+        name: "render_pdf".to_owned(),
+        kind: TaskKind::Job,
+        job: Some(JobId(7)),
+        lane: Some("files".to_owned()),
+        place: Some("src/pdf.rs:88".to_owned()),
+        trace: None,
+    };
+    let stuck = &mut view.runtimes[0].workers[0];
+    stuck.state = WorkerState::Stalled;
+    stuck.poll = Some(CurrentPoll {
+        task: task.clone(),
+        age_ns: 412 * MS,
+    });
+    view.stalls.push(StallView {
+        stall: Stall {
+            id: 1,
+            runtime: RuntimeId(1),
+            worker: Some(0),
+            tid: Some(4_122),
+            kind: StallKind::Stall,
+            began_mono_ns: 7_000 * S,
+            length_ns: 412 * MS,
+            run_queue_ns: Some(0),
+            on_cpu_ns: Some(0),
+            task: Some(task),
+            thread: None,
+        },
+        ongoing: true,
+        began_unix_ns: NOW_UNIX_NS - 412 * MS,
+    });
+    view.lag.p99_ns = Some(31 * MS);
+    view.lag.max_ns = Some(412 * MS);
+    view.types[0].poll.max_ns = Some(412 * MS);
+    let mut api = lane("api", 10, 10, 57);
+    api.full_ns = Some(8 * S);
+    api.rates.unsuccessful_per_s = Some(1.0);
+    api.queue_wait = quantiles(12 * MS, 88 * MS, 130 * MS);
+    api.run = quantiles(210 * MS, 431 * MS, 500 * MS);
+    view.lanes[1] = api;
+    view.dropped.frames_total = 12;
+    view
+}
+
+/// Two minutes of charts that end with the view; the lag rises to 412 ms ten seconds ago.
+pub fn points(view: &ServiceView) -> Vec<Point> {
+    (0..120_u64)
+        .map(|second| {
+            let max = match second {
+                110 => 412 * MS,
+                70 => 80 * MS,
+                other => 100_000 + (other % 7) * 40_000,
+            };
+            Point {
+                at_unix_ns: view.at_unix_ns - (119 - second) * S,
+                lag_p50_ns: Some(100_000),
+                lag_max_ns: (!(30..33).contains(&second)).then_some(max),
+                cpus_used: Some(0.2 + (second % 10) as f64 / 20.0),
+                rss_bytes: Some(200_000_000 + second * 100_000),
+                busy_shares: vec![Some(0.5), Some(0.3)],
+                running: 41,
+                pending: 57,
+                finished_per_s: Some(859.0),
+            }
+        })
+        .collect()
+}
+
+/// A world attached to an agent that knows these services.
+pub fn world(views: Vec<ServiceView>) -> World {
+    let mut world = World::new();
+    world.now_unix_ns = NOW_UNIX_NS;
+    world.apply(Update::Link(Link::Attached {
+        socket: "/run/ax/agent.sock".into(),
+    }));
+    let services = Services {
+        services: views.iter().map(|view| view.summary.clone()).collect(),
+        agent_dropped: AgentDropped::default(),
+    };
+    world.apply(Update::Frame(ax_wire::ToViewer::Services(services)));
+    for view in views {
+        let backfill = Backfill {
+            instance: view.summary.instance,
+            points: points(&view),
+        };
+        world.apply(Update::Frame(ax_wire::ToViewer::Backfill(backfill)));
+        world.apply(Update::Frame(ax_wire::ToViewer::View(Box::new(view))));
+    }
+    world
+}
+
+/// A second service.
+pub fn other() -> ServiceView {
+    let mut view = healthy();
+    view.summary = summary(2, "invoices", 5_000);
+    view.hello.instance = view.summary.instance;
+    view.hello.service.clone_from(&view.summary.service);
+    view
+}

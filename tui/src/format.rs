@@ -1,0 +1,230 @@
+//! Figures as text. A column's unit stands in its heading and never changes; a sentence carries its own units.
+//! Unknown is `-`.
+
+use jiff::{Timestamp, tz::TimeZone};
+
+/// What is shown for a figure that is not known.
+pub const UNKNOWN: &str = "-";
+
+const NS_PER_MS: f64 = 1e6;
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// Nanoseconds as milliseconds, without the unit: for a column headed `ms`.
+pub fn ms(ns: Option<u64>) -> String {
+    known(ns, |ns| {
+        let ms = ns as f64 / NS_PER_MS;
+        if ms < 9_999.95 {
+            format!("{ms:.1}")
+        } else {
+            format!("{ms:.0}")
+        }
+    })
+}
+
+/// A duration with the unit that suits it: for sentences, never for columns.
+pub fn duration(ns: u64) -> String {
+    let ms = ns as f64 / NS_PER_MS;
+    let seconds = (ns + NS_PER_S / 2) / NS_PER_S;
+    if ms < 9.95 {
+        format!("{ms:.1} ms")
+    } else if ms < 999.5 {
+        format!("{ms:.0} ms")
+    } else if ms < 9_950.0 {
+        format!("{:.1} s", ms / 1_000.0)
+    } else if seconds < 120 {
+        format!("{seconds} s")
+    } else if seconds < 7_200 {
+        format!("{} min", seconds / 60)
+    } else {
+        format!("{} h {:02} min", seconds / 3_600, seconds / 60 % 60)
+    }
+}
+
+/// How long ago, or for how long: in whole seconds, so that it does not flicker.
+pub fn age(ns: u64) -> String {
+    let s = ns / NS_PER_S;
+    if s < 120 {
+        format!("{s} s")
+    } else {
+        duration(s * NS_PER_S)
+    }
+}
+
+/// Like [`duration`], `-` when it is not known.
+pub fn maybe_duration(ns: Option<u64>) -> String {
+    known(ns, duration)
+}
+
+/// A span in whole seconds and more, short: `45s`, `12m05s`, `2h13m`, `3d04h`.
+pub fn uptime(ns: u64) -> String {
+    let s = ns / NS_PER_S;
+    let (minutes, hours, days) = (s / 60, s / 3_600, s / 86_400);
+    if minutes == 0 {
+        format!("{s}s")
+    } else if hours == 0 {
+        format!("{minutes}m{:02}s", s % 60)
+    } else if days == 0 {
+        format!("{hours}h{:02}m", minutes % 60)
+    } else {
+        format!("{days}d{:02}h", hours % 24)
+    }
+}
+
+/// Bytes as megabytes (10^6), without the unit.
+pub fn megabytes(bytes: Option<u64>) -> String {
+    known(bytes, |bytes| format!("{:.0}", bytes as f64 / 1e6))
+}
+
+/// A share of 0 to 1 as per cent, without the sign.
+pub fn percent(share: Option<f64>) -> String {
+    known(share, |share| format!("{:.0}", share * 100.0))
+}
+
+/// A count.
+pub fn count(count: Option<u64>) -> String {
+    known(count, |count| count.to_string())
+}
+
+/// Something per second: a decimal below ten, so that a slow trickle does not read as nothing.
+pub fn rate(per_s: Option<f64>) -> String {
+    known(per_s, |per_s| {
+        if per_s == 0.0 || per_s >= 9.95 {
+            format!("{per_s:.0}")
+        } else {
+            format!("{per_s:.1}")
+        }
+    })
+}
+
+fn known<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| UNKNOWN.to_owned(), text)
+}
+
+/// Wall-clock time of day, `14:03:27`.
+pub fn time_of_day(unix_ns: u64, zone: &TimeZone) -> String {
+    Timestamp::from_nanosecond(i128::from(unix_ns)).map_or_else(
+        |_| UNKNOWN.to_owned(),
+        |at| zone.to_datetime(at).strftime("%H:%M:%S").to_string(),
+    )
+}
+
+/// A name as it may be printed: names come from the services, and a control character in one would reach the
+/// terminal as a command.
+pub fn printable(name: &str) -> String {
+    name.chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}
+
+/// A name cut in its middle to `width` characters, because names of one family differ at their ends.
+pub fn middle_cut(name: &str, width: usize) -> String {
+    let name = printable(name);
+    let length = name.chars().count();
+    if length <= width {
+        return name;
+    }
+    let kept = width.saturating_sub(1);
+    let tail = kept / 2;
+    let head = kept - tail;
+    let start: String = name.chars().take(head).collect();
+    let end: String = name.chars().skip(length - tail).collect();
+    if width == 0 {
+        String::new()
+    } else {
+        format!("{start}…{end}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_columns_unit_never_changes() {
+        let shown: Vec<_> = [
+            0,
+            40_000,
+            100_000,
+            2 * MS,
+            412 * MS,
+            9_999 * MS,
+            60_000 * MS,
+        ]
+        .map(|ns| ms(Some(ns)))
+        .into();
+        assert_eq!(
+            shown,
+            ["0.0", "0.0", "0.1", "2.0", "412.0", "9999.0", "60000"]
+        );
+        assert_eq!(ms(None), "-");
+        assert_eq!(megabytes(Some(212_400_000)), "212");
+        assert_eq!(percent(Some(0.614)), "61");
+        assert_eq!(percent(None), "-");
+    }
+
+    #[test]
+    fn a_sentence_carries_its_unit() {
+        let shown: Vec<_> = [
+            300_000,
+            31 * MS,
+            412 * MS,
+            2_300 * MS,
+            60_000 * MS,
+            900_000 * MS,
+        ]
+        .map(duration)
+        .into();
+        assert_eq!(
+            shown,
+            ["0.3 ms", "31 ms", "412 ms", "2.3 s", "60 s", "15 min"]
+        );
+        assert_eq!(duration(7_980 * NS_PER_S), "2 h 13 min");
+    }
+
+    #[test]
+    fn rounding_never_shows_a_thousand_of_the_smaller_unit() {
+        assert_eq!(duration(9_960_000), "10 ms");
+        assert_eq!(duration(999_600_000), "1.0 s");
+        assert_eq!(duration(9_960 * MS), "10 s");
+    }
+
+    #[test]
+    fn an_age_is_in_whole_seconds() {
+        let shown: Vec<_> = [400 * MS, 8_900 * MS, 119_000 * MS, 130_000 * MS]
+            .map(age)
+            .into();
+        assert_eq!(shown, ["0 s", "8 s", "119 s", "2 min"]);
+    }
+
+    #[test]
+    fn rates_keep_a_decimal_while_they_are_small() {
+        let shown: Vec<_> = [0.0, 0.3, 9.9, 9.96, 812.4]
+            .map(|per_s| rate(Some(per_s)))
+            .into();
+        assert_eq!(shown, ["0", "0.3", "9.9", "10", "812"]);
+    }
+
+    #[test]
+    fn uptime_is_short() {
+        let shown: Vec<_> = [45, 725, 7_980, 273_600]
+            .map(|s| uptime(s * NS_PER_S))
+            .into();
+        assert_eq!(shown, ["45s", "12m05s", "2h13m", "3d04h"]);
+    }
+
+    #[test]
+    fn a_long_name_loses_its_middle() {
+        assert_eq!(middle_cut("render_pdf", 10), "render_pdf");
+        assert_eq!(middle_cut("render_invoice_pdf", 10), "rende…_pdf");
+        assert_eq!(middle_cut("render", 1), "…");
+        assert_eq!(middle_cut("render", 0), "");
+        assert_eq!(middle_cut("a\x1b[2Jb", 10), "a?[2Jb");
+    }
+
+    #[test]
+    fn time_of_day_follows_the_zone() {
+        assert_eq!(time_of_day(50_607 * NS_PER_S, &TimeZone::UTC), "14:03:27");
+    }
+}

@@ -1,0 +1,367 @@
+//! The one sentence at the top of the screen: is it healthy, and if not, what is wrong. Pure functions over what the
+//! agent told, so that the dashboard and `ax-top status` say the same.
+
+use ax_wire::{
+    InstanceId,
+    event::StallKind,
+    sample::{TaskKind, TaskRef},
+    view::{ServiceState, ServiceSummary, ServiceView, StallView},
+};
+
+use crate::{
+    format::{age, duration, maybe_duration, percent, printable},
+    world::{Link, World},
+};
+
+/// A gap in the watchdog's schedule is worth the headline for so long.
+const GAP_IS_NEWS_NS: u64 = 10_000_000_000;
+
+/// A lane that has been full for so long, with jobs waiting, is worth the headline.
+const FULL_IS_NEWS_NS: u64 = 1_000_000_000;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    Healthy,
+    /// Nothing can be said yet, or any more.
+    Unknown,
+    Warning,
+    Critical,
+}
+
+impl Severity {
+    /// The word that opens the banner; colour only repeats it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Unknown => "unknown",
+            Self::Warning => "WARNING",
+            Self::Critical => "CRITICAL",
+        }
+    }
+}
+
+/// How bad it is, and what it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Headline {
+    pub severity: Severity,
+    pub sentence: String,
+}
+
+impl Headline {
+    fn new(severity: Severity, sentence: impl Into<String>) -> Self {
+        Self {
+            severity,
+            sentence: sentence.into(),
+        }
+    }
+}
+
+/// The headline of the screen that shows `shown`.
+pub fn of_world(world: &World, shown: Option<InstanceId>) -> Headline {
+    let view = shown.and_then(|instance| world.newest_view(instance));
+    let summary = shown.and_then(|instance| world.summary(instance));
+    match (&world.link, summary, view) {
+        (Link::Connecting { problem }, _, _) => of_connecting(problem.as_deref(), view.is_some()),
+        (_, Some(summary), _) if summary.state != ServiceState::Live => {
+            of_silence(summary, world.now_unix_ns)
+        }
+        (_, Some(_), Some(view)) => of_view(view),
+        (_, Some(summary), None) => Headline::new(
+            Severity::Unknown,
+            format!(
+                "waiting for the first sample of {}",
+                printable(&summary.service)
+            ),
+        ),
+        (_, None, Some(view)) => Headline::new(
+            Severity::Unknown,
+            format!(
+                "waiting for {} to find the new agent",
+                printable(&view.summary.service)
+            ),
+        ),
+        (Link::Attached { socket } | Link::Embedded { socket }, None, None) => Headline::new(
+            Severity::Unknown,
+            format!("no service is connected; listening on {}", socket.display()),
+        ),
+    }
+}
+
+fn of_connecting(problem: Option<&str>, had_figures: bool) -> Headline {
+    let what = if had_figures {
+        "the agent is gone; looking for the next one"
+    } else {
+        "looking for an agent"
+    };
+    let sentence = problem.map_or_else(
+        || what.to_owned(),
+        |problem| format!("{what} ({})", printable(problem)),
+    );
+    Headline::new(Severity::Unknown, sentence)
+}
+
+/// The headline of one service that speaks.
+pub fn of_view(view: &ServiceView) -> Headline {
+    of_stall(view)
+        .or_else(|| of_observer_gap(view))
+        .or_else(|| of_lag(view))
+        .or_else(|| of_full_lane(view))
+        .unwrap_or_else(|| of_health(view))
+}
+
+/// The headline of one service that does not speak.
+pub fn of_silence(summary: &ServiceSummary, now_unix_ns: u64) -> Headline {
+    let ago = age(now_unix_ns.saturating_sub(summary.last_seen_unix_ns));
+    let who = format!("{} (pid {})", printable(&summary.service), summary.pid);
+    match summary.state {
+        ServiceState::Silent => Headline::new(
+            Severity::Critical,
+            format!("{who} is connected and has said nothing for {ago}"),
+        ),
+        ServiceState::Lost => Headline::new(
+            Severity::Critical,
+            format!("{who} was lost {ago} ago: its connection broke without a goodbye"),
+        ),
+        ServiceState::Ended => Headline::new(Severity::Unknown, format!("{who} ended {ago} ago")),
+        ServiceState::Live | ServiceState::Other => Headline::new(
+            Severity::Unknown,
+            format!("{who} is in a state that this ax-top does not know"),
+        ),
+    }
+}
+
+/// The stall to speak of: the longest going on, else the longest of the window.
+fn of_stall(view: &ServiceView) -> Option<Headline> {
+    let window_began = view.at_unix_ns.saturating_sub(view.window_ns);
+    let stall = view
+        .stalls
+        .iter()
+        .filter(|stall| stall.ongoing || ended_unix_ns(stall) >= window_began)
+        .max_by_key(|stall| (stall.ongoing, stall.stall.length_ns))?;
+    let severe = stall.stall.length_ns >= view.hello.snapshot_threshold_ns;
+    let severity = if stall.ongoing && severe {
+        Severity::Critical
+    } else {
+        Severity::Warning
+    };
+    Some(Headline::new(severity, stall_sentence(stall, view)))
+}
+
+fn ended_unix_ns(stall: &StallView) -> u64 {
+    stall.began_unix_ns.saturating_add(stall.stall.length_ns)
+}
+
+fn stall_sentence(stall: &StallView, view: &ServiceView) -> String {
+    let length = duration(stall.stall.length_ns);
+    let place = match stall.stall.worker {
+        Some(worker) if view.runtimes.len() > 1 => {
+            format!("worker {worker} of runtime {}", stall.stall.runtime)
+        }
+        Some(worker) => format!("worker {worker}"),
+        None => "a thread outside the workers".to_owned(),
+    };
+    let when = if stall.ongoing {
+        ", still going on".to_owned()
+    } else {
+        let ago = view.at_unix_ns.saturating_sub(ended_unix_ns(stall));
+        format!(", {} ago", age(ago))
+    };
+    let kind = stall.stall.kind.label();
+    let who = match (&stall.stall.task, stall.stall.kind) {
+        (Some(task), _) => format!(": {}", task_words(task)),
+        (None, StallKind::Stall) => ": a task that has no name (plain tokio::spawn)".to_owned(),
+        (None, _) => String::new(),
+    };
+    format!("{kind} {length} on {place}{when}{who}")
+}
+
+/// `job render_pdf (files) started src/pdf.rs:88`.
+pub fn task_words(task: &TaskRef) -> String {
+    let kind = match task.kind {
+        TaskKind::Job => "job",
+        TaskKind::Task => "task",
+        TaskKind::Blocking => "blocking closure",
+        TaskKind::Other => "something",
+    };
+    let lane = task
+        .lane
+        .as_ref()
+        .map_or_else(String::new, |lane| format!(" ({lane})"));
+    let place = task
+        .place
+        .as_ref()
+        .map_or_else(String::new, |place| format!(" started {place}"));
+    printable(&format!("{kind} {}{lane}{place}", task.name))
+}
+
+fn of_observer_gap(view: &ServiceView) -> Option<Headline> {
+    let gap = view.observer_gaps.first()?;
+    let over = view
+        .hello
+        .clock
+        .to_unix_ns(gap.due_mono_ns.saturating_add(gap.late_ns));
+    let ago = view.at_unix_ns.saturating_sub(over);
+    (ago < GAP_IS_NEWS_NS).then(|| {
+        let late = duration(gap.late_ns);
+        let ago = age(ago);
+        let sentence = format!(
+            "the whole process got no CPU for {late}, {ago} ago (throttled, stopped or suspended)"
+        );
+        Headline::new(Severity::Warning, sentence)
+    })
+}
+
+fn of_lag(view: &ServiceView) -> Option<Headline> {
+    let p99 = view.lag.p99_ns?;
+    (p99 >= view.hello.stall_threshold_ns).then(|| {
+        let severity = if p99 >= view.hello.snapshot_threshold_ns {
+            Severity::Critical
+        } else {
+            Severity::Warning
+        };
+        let max = maybe_duration(view.lag.max_ns);
+        let sentence = format!(
+            "the event loop is late: lag p99 {}, max {max}; no stall seen",
+            duration(p99)
+        );
+        Headline::new(severity, sentence)
+    })
+}
+
+fn of_full_lane(view: &ServiceView) -> Option<Headline> {
+    let lane = view
+        .lanes
+        .iter()
+        .filter(|lane| lane.pending > 0)
+        .max_by_key(|lane| lane.full_ns)?;
+    let full = lane.full_ns.filter(|full| *full >= FULL_IS_NEWS_NS)?;
+    let sentence = format!(
+        "lane {} has been full for {}: {} running, {} waiting",
+        printable(&lane.name),
+        age(full),
+        lane.running,
+        lane.pending
+    );
+    Some(Headline::new(Severity::Warning, sentence))
+}
+
+fn of_health(view: &ServiceView) -> Headline {
+    let Some(p99) = view.lag.p99_ns else {
+        return Headline::new(Severity::Unknown, "no lag has been measured yet");
+    };
+    let waiting: u64 = view.lanes.iter().map(|lane| lane.pending).sum();
+    let waits = match waiting {
+        0 => "nothing waits".to_owned(),
+        1 => "1 job waits".to_owned(),
+        many => format!("{many} jobs wait"),
+    };
+    let cpu = cpu_share(view).map_or_else(
+        || "CPU unknown".to_owned(),
+        |share| format!("CPU {} %", percent(Some(share))),
+    );
+    let sentence = format!("lag p99 {}, {waits}, {cpu}", duration(p99));
+    Headline::new(Severity::Healthy, sentence)
+}
+
+/// CPU used as a share of what the process may use.
+pub fn cpu_share(view: &ServiceView) -> Option<f64> {
+    let cpus = view.hello.cpus.max(1);
+    Some(view.process.cpus_used? / f64::from(cpus))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn health_is_one_quiet_line() {
+        let headline = of_view(&fixture::healthy());
+        assert_eq!(headline.severity, Severity::Healthy);
+        assert_eq!(headline.sentence, "lag p99 0.3 ms, nothing waits, CPU 12 %");
+    }
+
+    #[test]
+    fn a_stall_names_length_worker_job_and_place() {
+        let headline = of_view(&fixture::stalled());
+        assert_eq!(headline.severity, Severity::Critical);
+        assert_eq!(
+            headline.sentence,
+            "stall 412 ms on worker 0, still going on: job render_pdf (files) started src/pdf.rs:88"
+        );
+    }
+
+    #[test]
+    fn a_stall_that_is_over_is_told_with_its_age_until_it_leaves_the_window() {
+        let mut view = fixture::stalled();
+        view.stalls[0].ongoing = false;
+        view.stalls[0].began_unix_ns = view.at_unix_ns - 12_412_000_000;
+        let headline = of_view(&view);
+        assert_eq!(headline.severity, Severity::Warning);
+        assert!(
+            headline
+                .sentence
+                .starts_with("stall 412 ms on worker 0, 12 s ago: job")
+        );
+        view.stalls[0].began_unix_ns = view.at_unix_ns - view.window_ns - 413_000_000;
+        view.lag = fixture::healthy().lag;
+        view.lanes.clear();
+        assert_eq!(of_view(&view).severity, Severity::Healthy);
+    }
+
+    #[test]
+    fn a_stall_going_on_comes_before_a_longer_one_that_is_over() {
+        let mut view = fixture::stalled();
+        let mut over = view.stalls[0].clone();
+        over.ongoing = false;
+        over.stall.length_ns = 9_000_000_000;
+        over.began_unix_ns = view.at_unix_ns - 20_000_000_000;
+        view.stalls.push(over);
+        assert!(of_view(&view).sentence.starts_with("stall 412 ms"));
+    }
+
+    #[test]
+    fn late_loop_and_full_lane_come_after_stalls() {
+        let mut view = fixture::stalled();
+        view.stalls.clear();
+        view.lag.p99_ns = Some(80_000_000);
+        assert!(
+            of_view(&view)
+                .sentence
+                .starts_with("the event loop is late: lag p99 80 ms")
+        );
+        view.lag.p99_ns = Some(1_000_000);
+        assert_eq!(
+            of_view(&view).sentence,
+            "lane api has been full for 8 s: 10 running, 57 waiting"
+        );
+    }
+
+    #[test]
+    fn a_starved_process_is_said() {
+        let mut view = fixture::healthy();
+        view.observer_gaps.push(ax_wire::event::ObserverGap {
+            due_mono_ns: view.hello.clock.mono_ns,
+            late_ns: 800_000_000,
+        });
+        view.at_unix_ns = view.hello.clock.unix_ns + 3_800_000_000;
+        assert_eq!(
+            of_view(&view).sentence,
+            "the whole process got no CPU for 800 ms, 3 s ago (throttled, stopped or suspended)"
+        );
+    }
+
+    #[test]
+    fn silence_and_loss_are_said_with_their_age() {
+        let mut summary = fixture::healthy().summary;
+        summary.state = ServiceState::Lost;
+        let now = summary.last_seen_unix_ns + 5_000_000_000;
+        let headline = of_silence(&summary, now);
+        assert_eq!(headline.severity, Severity::Critical);
+        assert_eq!(
+            headline.sentence,
+            "checkout (pid 4121) was lost 5 s ago: its connection broke without a goodbye"
+        );
+    }
+}

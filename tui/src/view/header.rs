@@ -1,0 +1,163 @@
+//! The first and the last line: who is looked at and how current it is; the keys.
+
+use ax_wire::{InstanceId, view::ServiceView};
+use ratatui::{buffer::Buffer, layout::Rect};
+
+use super::{Screen, services::state_word};
+use crate::{
+    app::{Mode, Pace},
+    format::{middle_cut, time_of_day, uptime},
+    keys::BINDINGS,
+    theme::Tone,
+    widget::fitting,
+    world::{Link, lost_total},
+};
+
+/// Longest service name in the header.
+const NAME_WIDTH: usize = 30;
+
+/// A piece of the header; those of the lowest `keep` go first when the line gets narrow.
+struct Part {
+    text: String,
+    tone: Tone,
+    keep: u8,
+}
+
+fn part(text: impl Into<String>, tone: Tone, keep: u8) -> Part {
+    Part {
+        text: text.into(),
+        tone,
+        keep,
+    }
+}
+
+impl Screen<'_> {
+    pub(super) fn header(&self, area: Rect, buf: &mut Buffer) {
+        let app = self.app;
+        let mut parts = vec![part("ax-top", Tone::Quiet, 1)];
+        if let Some(instance) = app.shown {
+            self.service_parts(instance, &mut parts);
+        }
+        parts.push(self.pace_part());
+        if let Some(view) = app.view() {
+            let up = app
+                .world
+                .now_unix_ns
+                .saturating_sub(view.summary.process_start_unix_ns);
+            parts.push(part(format!("up {}", uptime(up)), Tone::Quiet, 4));
+            let losing = app.feed().is_some_and(|feed| feed.losing);
+            let tone = if losing { Tone::Warning } else { Tone::Quiet };
+            parts.push(part(format!("dropped {}", lost_total(view)), tone, 8));
+        }
+        let refused = app.world.agent_dropped.refused_connections_total;
+        if refused > 0 {
+            parts.push(part(format!("refused {refused}"), Tone::Warning, 5));
+        }
+        let link = match app.world.link {
+            Link::Connecting { .. } => "no agent",
+            Link::Attached { .. } => "attached",
+            Link::Embedded { .. } => "embedded",
+        };
+        parts.push(part(link, Tone::Quiet, 7));
+        self.parts(&parts, area, buf);
+    }
+
+    fn service_parts(&self, instance: InstanceId, parts: &mut Vec<Part>) {
+        let world = &self.app.world;
+        let view = self.app.view();
+        let summary = world.summary(instance).or(view.map(|view| &view.summary));
+        let Some(summary) = summary else { return };
+        let name = middle_cut(&summary.service, NAME_WIDTH);
+        parts.push(part(name, Tone::Strong, 10));
+        let services = &world.services;
+        let at = services
+            .iter()
+            .position(|service| service.instance == instance);
+        if let Some(at) = at.filter(|_| services.len() > 1) {
+            let of = format!("{} of {}", at + 1, services.len());
+            parts.push(part(of, Tone::Quiet, 6));
+        }
+        parts.push(part(format!("pid {}", summary.pid), Tone::Quiet, 5));
+        if let Some(view) = view {
+            parts.push(part(workers(view), Tone::Quiet, 3));
+            let unstable = view
+                .hello
+                .features
+                .iter()
+                .any(|name| name == "tokio_unstable");
+            let tokio = if unstable { "unstable" } else { "stable" };
+            parts.push(part(format!("{tokio} tokio"), Tone::Quiet, 2));
+        }
+        let (state, tone) = state_word(summary.state);
+        if self.app.pace == Pace::Live {
+            parts.push(part(state, tone, 9));
+        }
+    }
+
+    fn pace_part(&self) -> Part {
+        match self.app.pace {
+            Pace::Live => part(
+                time_of_day(self.app.world.now_unix_ns, self.zone),
+                Tone::Plain,
+                6,
+            ),
+            Pace::Frozen { since_unix_ns } => part(
+                format!("FROZEN since {}", time_of_day(since_unix_ns, self.zone)),
+                Tone::Warning,
+                9,
+            ),
+        }
+    }
+
+    pub(super) fn footer(&self, area: Rect, buf: &mut Buffer) {
+        let mut parts = Vec::new();
+        if let Some(demo) = &self.app.demo {
+            let (words, tone) = match &demo.ended {
+                None => (format!("demo {}", demo.url), Tone::Plain),
+                Some(ended) => (format!("demo service ended: {ended}"), Tone::Critical),
+            };
+            parts.push(part(words, tone, 9));
+            let stall = format!(
+                "to stall it: curl -X POST '{}/fault/block?ms=300'",
+                demo.url
+            );
+            parts.push(part(stall, Tone::Quiet, 1));
+        }
+        for binding in BINDINGS {
+            if let (Some(word), Some(key)) = (binding.footer, binding.label.split(' ').next()) {
+                parts.push(part(format!("{key} {word}"), Tone::Quiet, 5));
+            }
+        }
+        if self.app.mode != Mode::Overview {
+            parts.insert(0, part("esc back", Tone::Plain, 8));
+        }
+        self.parts(&parts, area, buf);
+    }
+
+    /// The parts that fit, two spaces apart.
+    fn parts(&self, parts: &[Part], area: Rect, buf: &mut Buffer) {
+        let length = |part: &Part| part.text.chars().count() as u16;
+        let widths = parts.iter().map(|part| (length(part) + 1, part.keep));
+        let shown = fitting(widths, area.width);
+        let mut x = area.x + 1;
+        for (part, _) in parts.iter().zip(shown).filter(|(_, shown)| *shown) {
+            let room = usize::from(area.right().saturating_sub(x));
+            buf.set_stringn(x, area.y, &part.text, room, self.theme.style(part.tone));
+            x += length(part) + 2;
+        }
+    }
+}
+
+fn workers(view: &ServiceView) -> String {
+    let workers: u32 = view
+        .runtimes
+        .iter()
+        .map(|runtime| runtime.info.workers)
+        .sum();
+    let plural = if workers == 1 { "" } else { "s" };
+    match view.runtimes.len() {
+        0 => "no runtime".to_owned(),
+        1 => format!("{workers} worker{plural}"),
+        runtimes => format!("{runtimes} runtimes, {workers} workers"),
+    }
+}

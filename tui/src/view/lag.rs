@@ -1,0 +1,136 @@
+//! Event-loop lag over time.
+
+use ax_wire::view::ServiceView;
+use ratatui::{buffer::Buffer, layout::Rect, widgets::Widget};
+
+use super::Screen;
+use crate::{
+    format::ms,
+    theme::Tone,
+    widget::chart::{Chart, Mark, Scale},
+};
+
+/// Where the axis starts. Healthy lag is about 0.1 ms.
+const FLOOR_MS: f64 = 0.1;
+
+/// From this width on the title has room for the whole name.
+const LONG_TITLE_WIDTH: u16 = 52;
+
+/// Where it ends, unless the lag is larger.
+const LEAST_TOP_MS: f64 = 500.0;
+
+impl Screen<'_> {
+    pub(super) fn lag(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
+        let lag = &view.lag;
+        let name = if area.width >= LONG_TITLE_WIDTH {
+            "Event-loop lag"
+        } else {
+            "Lag"
+        };
+        let title = format!(
+            "{name} ms  p50 {}  p99 {}  max {}",
+            ms(lag.p50_ns),
+            ms(lag.p99_ns),
+            ms(lag.max_ns)
+        );
+        let inner = self.panel(area, &title, None, buf);
+        let chart_area = Rect {
+            height: inner.height.saturating_sub(1),
+            ..inner
+        };
+        let values = self.lag_values();
+        let columns = usize::from(Chart::columns(inner.width));
+        let visible = values.iter().rev().take(columns).copied().flatten();
+        let top = top_ms(visible.fold(0.0, f64::max));
+        let marks = marks(view, top);
+        let chart = Chart {
+            values: &values,
+            scale: Scale::Log {
+                floor: FLOOR_MS,
+                top,
+            },
+            marks: &marks,
+            theme: self.theme,
+        };
+        chart.render(chart_area, buf);
+        let from = format!("-{columns} s");
+        let axis = format!(
+            "     {from}{:>width$}",
+            "now",
+            width = columns.saturating_sub(from.len())
+        );
+        self.text(inner, chart_area.height, &axis, Tone::Quiet, buf);
+    }
+
+    /// The largest lag of each second in ms, oldest first. A second that brought no point is unknown.
+    fn lag_values(&self) -> Vec<Option<f64>> {
+        self.app
+            .feed()
+            .map(|feed| {
+                feed.points
+                    .iter()
+                    .map(|point| point.lag_max_ns.map(|ns| ns as f64 / 1e6))
+                    .collect()
+            })
+            .unwrap_or_default()
+    }
+}
+
+/// The top of the axis: steps of ten, so that it seldom moves.
+fn top_ms(largest: f64) -> f64 {
+    let mut top = LEAST_TOP_MS;
+    while top < largest {
+        top *= 10.0;
+    }
+    top
+}
+
+fn marks(view: &ServiceView, top: f64) -> Vec<Mark> {
+    let in_ms = |ns: u64| ns as f64 / 1e6;
+    let threshold = |ns: u64, tone| Mark {
+        value: in_ms(ns),
+        label: label(in_ms(ns)),
+        line: true,
+        tone,
+    };
+    let tick = |value: f64| Mark {
+        value,
+        label: label(value),
+        line: false,
+        tone: Tone::Plain,
+    };
+    let mut marks = vec![tick(FLOOR_MS), tick(1.0), tick(10.0)];
+    marks.push(threshold(view.hello.stall_threshold_ns, Tone::Warning));
+    marks.push(threshold(view.hello.snapshot_threshold_ns, Tone::Critical));
+    if top > LEAST_TOP_MS {
+        marks.push(Mark {
+            tone: Tone::Critical,
+            ..tick(top)
+        });
+    }
+    marks
+}
+
+/// A figure of the axis in four characters.
+fn label(ms: f64) -> String {
+    if ms < 1.0 {
+        format!("{ms:.1}")
+    } else if ms < 10_000.0 {
+        format!("{ms:.0}")
+    } else {
+        format!("{:.0}k", ms / 1e3)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_axis_reaches_over_what_it_shows() {
+        assert!((top_ms(0.0) - 500.0).abs() < f64::EPSILON);
+        assert!((top_ms(501.0) - 5_000.0).abs() < f64::EPSILON);
+        let labels = [0.1, 250.0, 5_000.0, 50_000.0].map(label);
+        assert_eq!(labels, ["0.1", "250", "5000", "50k"]);
+    }
+}

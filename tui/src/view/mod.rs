@@ -1,0 +1,146 @@
+//! The screen, drawn from an [`App`] that does not change meanwhile. At 120 columns:
+//!
+//! ```text
+//!  header   who, live or FROZEN, clock, dropped
+//!  banner   what is wrong, in a sentence
+//!  lag chart                  | workers            | process
+//!  lanes
+//!  job types
+//!  footer   keys
+//! ```
+//!
+//! At 80x24 the four figures that matter stand beside the chart, and one table at a time below it. Smaller: banner,
+//! figures, lanes; smaller than 40x10: the banner alone.
+
+mod banner;
+mod empty;
+mod header;
+mod help;
+mod lag;
+pub mod lanes;
+mod overview;
+mod process;
+pub mod services;
+pub mod types;
+mod workers;
+
+use jiff::tz::TimeZone;
+use ratatui::{
+    buffer::Buffer,
+    layout::{Constraint, Layout, Rect},
+    widgets::Widget,
+};
+
+use crate::{
+    app::{App, Mode, Panel},
+    theme::{Theme, Tone},
+};
+
+/// A state and the means to draw it.
+pub struct Screen<'a> {
+    pub app: &'a App,
+    pub theme: Theme,
+    /// For the times of day.
+    pub zone: &'a TimeZone,
+}
+
+/// How much room there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Size {
+    /// Below 40x10.
+    Banner,
+    /// Below 80x24.
+    Compact,
+    /// Below 110x30.
+    Standard,
+    Wide,
+}
+
+impl Size {
+    fn of(area: Rect) -> Self {
+        match (area.width, area.height) {
+            (..40, _) | (_, ..10) => Self::Banner,
+            (..80, _) | (_, ..24) => Self::Compact,
+            (..110, _) | (_, ..30) => Self::Standard,
+            _ => Self::Wide,
+        }
+    }
+}
+
+impl Widget for &Screen<'_> {
+    fn render(self, area: Rect, buf: &mut Buffer) {
+        let size = Size::of(area);
+        if size == Size::Banner && self.app.mode == Mode::Overview {
+            self.banner(area, buf);
+            return;
+        }
+        let [header, banner, body, footer] = Layout::vertical([
+            Constraint::Length(1),
+            Constraint::Length(banner_rows(self.app.mode)),
+            Constraint::Fill(1),
+            Constraint::Length(1),
+        ])
+        .areas(area);
+        self.header(header, buf);
+        self.banner(banner, buf);
+        self.footer(footer, buf);
+        match (self.app.mode, self.app.view()) {
+            (Mode::Help, _) => self.help(body, buf),
+            (Mode::Services, _) => self.services(body, buf),
+            (Mode::Overview, None) => self.empty(body, buf),
+            (Mode::Overview, Some(view)) => match size {
+                Size::Banner | Size::Compact => self.compact(view, body, buf),
+                Size::Standard => self.standard(view, body, buf),
+                Size::Wide => self.wide(view, body, buf),
+            },
+        }
+    }
+}
+
+/// The help page needs the whole screen, and is read for a moment.
+fn banner_rows(mode: Mode) -> u16 {
+    match mode {
+        Mode::Overview | Mode::Services => 2,
+        Mode::Help => 0,
+    }
+}
+
+impl Screen<'_> {
+    /// Writes text at the start of a row, cut at its end.
+    fn text(&self, area: Rect, row: u16, text: &str, tone: Tone, buf: &mut Buffer) {
+        if row < area.height {
+            let style = self.theme.style(tone);
+            buf.set_stringn(area.x, area.y + row, text, usize::from(area.width), style);
+        }
+    }
+
+    /// Draws a panel's rule with its title, heavy where the keys act on it; returns the room below, with a space at
+    /// its right so that a neighbour stands apart.
+    fn panel(&self, area: Rect, title: &str, panel: Option<Panel>, buf: &mut Buffer) -> Rect {
+        let focused = panel == Some(self.app.focus) && self.app.mode == Mode::Overview;
+        let (line, tone) = if focused {
+            ("━", Tone::Strong)
+        } else {
+            ("─", Tone::Quiet)
+        };
+        let width = area.width.saturating_sub(1);
+        let rule = Rect { width, ..area };
+        self.text(rule, 0, &line.repeat(usize::from(width)), tone, buf);
+        let title_at = Rect {
+            x: rule.x + 1,
+            width: width.saturating_sub(1),
+            ..rule
+        };
+        let title_tone = if focused { Tone::Strong } else { Tone::Plain };
+        self.text(title_at, 0, &format!(" {title} "), title_tone, buf);
+        Rect {
+            y: area.y + 1,
+            height: area.height.saturating_sub(1),
+            width,
+            ..area
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

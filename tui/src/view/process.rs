@@ -1,0 +1,123 @@
+//! The process: the four figures that matter, and the panel with the rest.
+
+use ax_wire::view::{Point, ServiceView};
+use ratatui::{buffer::Buffer, layout::Rect};
+
+use super::{Screen, workers};
+use crate::{
+    format::{count, megabytes, percent},
+    headline::cpu_share,
+    theme::Tone,
+    widget::chart::sparkline,
+};
+
+/// Columns of the small charts, and the seconds they show.
+const TREND: usize = 10;
+const TREND_SECONDS: usize = 60;
+
+impl Screen<'_> {
+    /// The whole panel.
+    pub(super) fn process(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
+        let inner = self.panel(area, "Process", None, buf);
+        let process = &view.process;
+        let lines = [
+            self.cpu(view),
+            self.rss(view),
+            format!(
+                "probe {:>4} % of a CPU",
+                tenth_percent(process.probe_cpus_used)
+            ),
+            format!(
+                "files {:>4}/{}",
+                count(process.open_files),
+                count(process.open_files_limit)
+            ),
+            format!("threads {}", count(process.threads)),
+            tasks(view),
+        ];
+        for (row, line) in (0..).zip(&lines) {
+            self.text(inner, row, &format!(" {line}"), Tone::Plain, buf);
+        }
+    }
+
+    /// CPU, memory, workers and blocking pool, for the smaller screens.
+    pub(super) fn four_figures(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
+        let inner = self.panel(area, "Now", None, buf);
+        let (busy, tone) = workers::busy_words(view);
+        let lines = [
+            (self.cpu(view), Tone::Plain),
+            (self.rss(view), Tone::Plain),
+            (format!("workers {busy}"), tone),
+            (workers::blocking(view), Tone::Plain),
+            (tasks(view), Tone::Plain),
+            (
+                format!(
+                    "threads {}  files {}/{}",
+                    count(view.process.threads),
+                    count(view.process.open_files),
+                    count(view.process.open_files_limit)
+                ),
+                Tone::Plain,
+            ),
+        ];
+        for (row, (line, tone)) in (0..).zip(&lines) {
+            self.text(inner, row, &format!(" {line}"), *tone, buf);
+        }
+    }
+
+    /// The same four in one line.
+    pub(super) fn figures_line(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
+        let (busy, tone) = workers::busy_words(view);
+        let line = format!(
+            " CPU {} %  RSS {} MB  workers {busy}  blocking {}",
+            percent(cpu_share(view)),
+            megabytes(view.process.rss_bytes),
+            workers::blocking_running(view)
+        );
+        self.text(area, 0, &line, tone, buf);
+    }
+
+    fn cpu(&self, view: &ServiceView) -> String {
+        let share = percent(cpu_share(view));
+        let cpus = view.hello.cpus;
+        let trend = self.trend(|point| point.cpus_used, Some(f64::from(cpus)));
+        let of = format!("of {cpus}");
+        format!("CPU {share:>6} % {of:<6}{trend}")
+    }
+
+    fn rss(&self, view: &ServiceView) -> String {
+        let rss = megabytes(view.process.rss_bytes);
+        let trend = self.trend(|point| point.rss_bytes.map(|bytes| bytes as f64), None);
+        format!("RSS {rss:>6} MB      {trend}")
+    }
+
+    fn trend(&self, value: fn(&Point) -> Option<f64>, top: Option<f64>) -> String {
+        let points = self.app.feed().map(|feed| &feed.points);
+        let values: Vec<_> = points
+            .into_iter()
+            .flat_map(|points| points.iter().rev().take(TREND_SECONDS))
+            .map(value)
+            .collect();
+        let oldest_first: Vec<_> = values.into_iter().rev().collect();
+        sparkline(&oldest_first, TREND, top)
+    }
+}
+
+fn tasks(view: &ServiceView) -> String {
+    let alive: u64 = view
+        .runtimes
+        .iter()
+        .map(|runtime| runtime.alive_tasks)
+        .sum();
+    let queued: u64 = view
+        .runtimes
+        .iter()
+        .map(|runtime| runtime.global_queue_depth)
+        .sum();
+    format!("tasks {alive}, global queue {queued}")
+}
+
+/// A share as per cent with a decimal: the probe's own is below one.
+fn tenth_percent(share: Option<f64>) -> String {
+    share.map_or_else(|| percent(None), |share| format!("{:.1}", share * 100.0))
+}

@@ -1,0 +1,202 @@
+//! What is known of the agent and its services. The screen draws a clone of it: cloning shares the large parts, and
+//! to freeze the screen is not to take the next clone.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use ax_wire::{
+    InstanceId, ToViewer,
+    view::{AgentDropped, Backfill, Point, ServiceState, ServiceSummary, ServiceView, Services},
+};
+
+/// Points kept of each service: 15 minutes, what the agent keeps itself.
+const MAX_POINTS: usize = 15 * 60;
+
+/// How long the figures of a service outlive its leaving the agent's list: while a new agent takes over, the service
+/// needs up to a second to find it.
+const KEEP_UNLISTED_NS: u64 = 60 * 1_000_000_000;
+
+/// How `ax-top` comes by its figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// No agent yet, or no longer; what stood in the way, once something did.
+    Connecting { problem: Option<String> },
+    /// Another process is the agent.
+    Attached { socket: PathBuf },
+    /// The agent runs inside this process.
+    Embedded { socket: PathBuf },
+}
+
+/// What the client tells.
+#[derive(Debug)]
+pub enum Update {
+    Link(Link),
+    Frame(ToViewer),
+}
+
+/// Everything the agent told, newest state.
+#[derive(Clone, Debug)]
+pub struct World {
+    pub link: Link,
+    /// Of the last change; stands still while the screen is frozen.
+    pub now_unix_ns: u64,
+    /// Whether the agent has said which services there are.
+    pub listed: bool,
+    /// By name, then by start, newest first.
+    pub services: Vec<ServiceSummary>,
+    pub agent_dropped: AgentDropped,
+    feeds: BTreeMap<InstanceId, ServiceFeed>,
+}
+
+/// The figures of one service.
+#[derive(Clone, Debug, Default)]
+pub struct ServiceFeed {
+    pub view: Option<Arc<ServiceView>>,
+    /// A point a second, oldest first.
+    pub points: Arc<VecDeque<Point>>,
+    /// Whether more was lost in the last second than before.
+    pub losing: bool,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self {
+            link: Link::Connecting { problem: None },
+            now_unix_ns: 0,
+            listed: false,
+            services: Vec::new(),
+            agent_dropped: AgentDropped::default(),
+            feeds: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in what the client told.
+    pub fn apply(&mut self, update: Update) {
+        match update {
+            Update::Link(link) => {
+                self.listed &= !matches!(link, Link::Connecting { .. });
+                self.link = link;
+            }
+            Update::Frame(ToViewer::Services(services)) => self.list(services),
+            Update::Frame(ToViewer::Backfill(backfill)) => self.backfill(backfill),
+            Update::Frame(ToViewer::View(view)) => self.view(*view),
+            Update::Frame(ToViewer::Ack(_) | ToViewer::Refused(_) | ToViewer::Unknown) => {}
+        }
+    }
+
+    /// The figures of a service, once there are any.
+    pub fn feed(&self, instance: InstanceId) -> Option<&ServiceFeed> {
+        self.feeds.get(&instance)
+    }
+
+    /// The newest view of a service.
+    pub fn newest_view(&self, instance: InstanceId) -> Option<&Arc<ServiceView>> {
+        self.feed(instance)?.view.as_ref()
+    }
+
+    /// One line about a service that the agent lists.
+    pub fn summary(&self, instance: InstanceId) -> Option<&ServiceSummary> {
+        self.services
+            .iter()
+            .find(|service| service.instance == instance)
+    }
+
+    /// The service to show: the one shown so far, or the new start of it, or the first that speaks.
+    pub fn choose(&self, shown: Option<InstanceId>) -> Option<InstanceId> {
+        let live = |service: &&ServiceSummary| service.state == ServiceState::Live;
+        let current = shown.and_then(|instance| self.summary(instance));
+        let chosen = match current {
+            Some(current) if current.state == ServiceState::Live => Some(current),
+            Some(current) => self
+                .services
+                .iter()
+                .filter(live)
+                .find(|service| service.service == current.service)
+                .or(Some(current)),
+            None => self
+                .services
+                .iter()
+                .find(live)
+                .or_else(|| self.services.first()),
+        };
+        let kept = shown.filter(|instance| self.feeds.contains_key(instance));
+        chosen.map(|service| service.instance).or(kept)
+    }
+
+    fn list(&mut self, services: Services) {
+        self.listed = true;
+        self.services = services.services;
+        self.agent_dropped = services.agent_dropped;
+        let oldest = self.now_unix_ns.saturating_sub(KEEP_UNLISTED_NS);
+        let listed = &self.services;
+        self.feeds.retain(|instance, feed| {
+            listed.iter().any(|service| service.instance == *instance)
+                || feed
+                    .view
+                    .as_ref()
+                    .is_some_and(|view| view.at_unix_ns > oldest)
+        });
+    }
+
+    /// A new agent may know less of the past than is known here: what is older than its first point stays.
+    fn backfill(&mut self, backfill: Backfill) {
+        let Some(first) = backfill.points.first().map(|point| point.at_unix_ns) else {
+            return;
+        };
+        let feed = self.feeds.entry(backfill.instance).or_default();
+        let points = Arc::make_mut(&mut feed.points);
+        points.retain(|point| point.at_unix_ns < first);
+        points.extend(backfill.points);
+        trim(points);
+    }
+
+    fn view(&mut self, view: ServiceView) {
+        if let Some(summary) = self
+            .services
+            .iter_mut()
+            .find(|summary| summary.instance == view.summary.instance)
+        {
+            summary.clone_from(&view.summary);
+        }
+        let feed = self.feeds.entry(view.summary.instance).or_default();
+        let before = feed.view.as_ref().map(|view| lost_total(view));
+        feed.losing = before.is_some_and(|before| lost_total(&view) > before);
+        let last = feed.points.back().map(|point| point.at_unix_ns);
+        if let Some(point) = &view.point
+            && last.is_none_or(|last| point.at_unix_ns > last)
+        {
+            let points = Arc::make_mut(&mut feed.points);
+            points.push_back(point.clone());
+            trim(points);
+        }
+        feed.view = Some(Arc::new(view));
+    }
+}
+
+fn trim(points: &mut VecDeque<Point>) {
+    let surplus = points.len().saturating_sub(MAX_POINTS);
+    points.drain(..surplus);
+}
+
+/// Everything that was lost on the way from the service to this screen.
+pub fn lost_total(view: &ServiceView) -> u64 {
+    let service = view.dropped;
+    dropped_frames(view)
+        + service.events_total
+        + service.lag_points_total
+        + service.types_folded_total
+        + service.threads_unseen_total
+        + view.agent_dropped.folded_total
+}
+
+/// The part of [`lost_total`] that is whole frames.
+pub fn dropped_frames(view: &ServiceView) -> u64 {
+    let agent = view.agent_dropped;
+    view.dropped.frames_total
+        + agent.bad_frames_total
+        + agent.oversized_frames_total
+        + agent.viewer_frames_total
+}
