@@ -17,8 +17,13 @@ pub fn unix_ns() -> u64 {
     nanos(clock_gettime(ClockId::Realtime))
 }
 
+/// Reads another clock, in nanoseconds.
+pub(crate) fn read_ns(id: ClockId) -> u64 {
+    nanos(clock_gettime(id))
+}
+
 fn nanos(time: rustix::time::Timespec) -> u64 {
-    // Both clocks are positive on any machine that runs a service; 64 bits of nanoseconds last until the year 2554.
+    // These clocks are positive on any machine that runs a service; 64 bits of nanoseconds last until the year 2554.
     (time.tv_sec as u64)
         .wrapping_mul(1_000_000_000)
         .wrapping_add(time.tv_nsec as u64)

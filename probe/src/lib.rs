@@ -1,8 +1,52 @@
-//! The part of ax that runs inside a service.
+//! The part of ax that runs inside an async service: how late its event loop is, which worker is stuck and in whose
+//! poll, how long the polls of each named task take. It tells an agent (`ax-agent`, or the one inside `ax-top`) over a
+//! Unix socket, and goes on without one.
+//!
+//! Three steps, each useful without the next:
+//!
+//! ```no_run
+//! # async fn serve() {}
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     // 1. One line: lag, workers, stalls.
+//!     let probe = ax_probe::Probe::builder("checkout").install()?;
+//!     // 2. Names: who stalls a worker, who is slow, who leaks.
+//!     ax_probe::spawn("serve", serve()).await?;
+//!     // 3. Lanes with limits and priorities: the crate `ax-scheduler`.
+//!     probe.shutdown();
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The service never waits for the probe: what a slow agent does not take is dropped, counted and shown. Memory is
+//! bounded: [`MAX_TYPES`](task_type::MAX_TYPES) names, [`MAX_THREADS`](slot::MAX_THREADS) threads, [`LAG_POINTS`],
+//! [`EVENTS`], [`OUT_BUFFER_BYTES`], [`MAX_REPLY_BYTES`]. A figure that cannot be had is unknown, never zero.
 
 pub mod clock;
 pub mod histogram;
-pub mod runtime;
+mod hooks;
+mod probe;
+mod publisher;
+mod runtime;
+mod shared;
 pub mod slot;
 pub mod source;
+mod spawn;
+mod stall;
 pub mod task_type;
+mod threads;
+mod watchdog;
+
+pub use ax_wire::TraceId;
+
+pub use self::{
+    hooks::{Hooks, configure},
+    probe::{
+        Builder, DEFAULT_SNAPSHOT_THRESHOLD, DEFAULT_STALL_THRESHOLD, DISABLE_ENV, InstallError,
+        MIN_STALL_THRESHOLD, Probe, SHUTDOWN_TIMEOUT,
+    },
+    publisher::{MAX_REPLY_BYTES, OUT_BUFFER_BYTES},
+    shared::{EVENTS, LAG_POINTS},
+    slot::current_trace,
+    spawn::{Watch, spawn, spawn_blocking},
+};

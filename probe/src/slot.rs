@@ -4,7 +4,8 @@
 //! nest). The slot also carries the trace id that jobs and spawns inside the poll inherit.
 
 use std::{
-    cell::OnceCell,
+    cell::{Cell, OnceCell},
+    collections::HashMap,
     marker::PhantomData,
     panic::Location,
     ptr,
@@ -31,6 +32,10 @@ use crate::task_type::{TaskType, place_text};
 /// polls have no name; they are counted.
 pub const MAX_THREADS: usize = 1024;
 
+/// From which length on a poll leaves its own length in the slot, where the watchdog finds it when it ends a stall.
+/// Below any sensible stall threshold, and far above the polls of a healthy service, which pay nothing for it.
+pub(crate) const LONG_POLL_NS: u64 = 5_000_000;
+
 /// In [`Slot::worker`]: not a worker of a runtime.
 const NO_WORKER: u32 = u32::MAX;
 
@@ -54,13 +59,15 @@ pub(crate) struct Slot {
     tid: AtomicU32,
     /// Set when the thread has ended; the slot is then taken out of the list.
     gone: AtomicBool,
-    /// [`RuntimeId`] of the runtime whose worker the thread is; 0 when none that the probe knows.
+    /// [`RuntimeId`] of the runtime inside which the thread is, as a worker or not; 0 when none that the probe knows.
     runtime: AtomicU32,
     /// Worker index; [`NO_WORKER`] when none.
     worker: AtomicU32,
     /// Orders the threads that have claimed one worker (after `block_in_place` the index moves to another thread): the
     /// highest is the one that has it.
     claim: AtomicU64,
+    /// Length of the latest poll that was at least [`LONG_POLL_NS`]; 0 when none was.
+    long_poll_ns: AtomicU64,
     poll: PollWords,
 }
 
@@ -186,6 +193,17 @@ impl Slot {
         (runtime != 0 && worker != NO_WORKER).then_some((RuntimeId(runtime), worker, claim))
     }
 
+    /// The runtime inside which a thread polls that is none of its workers: the body of `block_on`.
+    pub(crate) fn runtime_outside_workers(&self) -> Option<RuntimeId> {
+        let runtime = self.runtime.load(Relaxed);
+        (runtime != 0 && self.worker.load(Relaxed) == NO_WORKER).then_some(RuntimeId(runtime))
+    }
+
+    /// The length of the latest long poll.
+    pub(crate) fn long_poll_ns(&self) -> Option<u64> {
+        Some(self.long_poll_ns.load(Relaxed)).filter(|ns| *ns != 0)
+    }
+
     pub(crate) fn poll_in_progress(&self) -> Option<PollInProgress> {
         let words = self.poll.read()?;
         Some(PollInProgress {
@@ -197,14 +215,10 @@ impl Slot {
     /// Writes down which worker this thread is now.
     fn claim_worker(&self, worker: Option<usize>) {
         static CLAIMS: AtomicU64 = AtomicU64::new(1);
-        let known = worker.and_then(|index| {
-            let handle = runtime::Handle::try_current().ok()?;
-            let runtime = crate::runtime::id_of(&handle)?;
-            Some((runtime.0, u32::try_from(index).ok()?))
-        });
-        let (runtime, index) = known.unwrap_or((0, NO_WORKER));
+        let runtime = crate::runtime::current().map_or(0, |watched| watched.info.id.0);
+        let index = worker.and_then(|index| u32::try_from(index).ok());
         self.runtime.store(runtime, Relaxed);
-        self.worker.store(index, Relaxed);
+        self.worker.store(index.unwrap_or(NO_WORKER), Relaxed);
         self.claim.store(CLAIMS.fetch_add(1, Relaxed), Release);
     }
 }
@@ -219,8 +233,31 @@ struct Local {
     slot: Arc<Slot>,
     /// Counts up from 0 over the threads of the process: spreads threads over shards.
     number: usize,
-    /// What [`Slot::claim_worker`] was last told: `worker_index() + 1`, 0 for none, `usize::MAX` at first.
-    claimed: std::cell::Cell<usize>,
+    /// What the slot was last told.
+    claimed: Cell<Option<Claim>>,
+}
+
+/// What [`Slot::claim_worker`] writes down stays true as long as these two stay the same.
+#[derive(Clone, Copy, PartialEq)]
+struct Claim {
+    worker: Option<usize>,
+    /// Of the list of runtimes: a thread that began before its runtime was watched has to say it again.
+    generation: usize,
+}
+
+impl Local {
+    #[inline]
+    fn claim(&self) -> Claim {
+        Claim {
+            worker: runtime::worker_index(),
+            generation: crate::runtime::generation(),
+        }
+    }
+
+    fn write_claim(&self, claim: Claim) {
+        self.claimed.set(Some(claim));
+        self.slot.claim_worker(claim.worker);
+    }
 }
 
 impl Drop for Local {
@@ -248,7 +285,7 @@ fn new_local() -> Local {
     Local {
         slot,
         number: THREADS.fetch_add(1, Relaxed),
-        claimed: std::cell::Cell::new(usize::MAX),
+        claimed: Cell::new(None),
     }
 }
 
@@ -269,6 +306,24 @@ pub(crate) fn all() -> Vec<Arc<Slot>> {
     all.clone()
 }
 
+/// The slot of each worker whose thread the probe has met, with its claim.
+pub(crate) type ByWorker<'a> = HashMap<(RuntimeId, u32), (u64, &'a Slot)>;
+
+/// Sorts slots by the worker that their thread is. After `block_in_place` two threads say that they are one worker: the
+/// one that said so last is.
+pub(crate) fn by_worker(slots: &[Arc<Slot>]) -> ByWorker<'_> {
+    let mut by_worker = ByWorker::new();
+    for slot in slots {
+        if let Some((runtime, worker, claim)) = slot.worker() {
+            let found = by_worker.entry((runtime, worker)).or_insert((claim, slot));
+            if found.0 < claim {
+                *found = (claim, slot);
+            }
+        }
+    }
+    by_worker
+}
+
 /// Threads that found [`MAX_THREADS`] slots taken.
 pub(crate) fn unseen_total() -> u64 {
     UNSEEN.load(Relaxed)
@@ -277,11 +332,13 @@ pub(crate) fn unseen_total() -> u64 {
 /// Tells the slot which worker its thread is, for code that runs on a worker but is no wrapped poll: the probe's own
 /// tasks and the runtime's hooks.
 pub(crate) fn refresh_worker() {
-    with_local(|local| {
-        let index = runtime::worker_index();
-        local.claimed.set(index.map_or(0, |index| index + 1));
-        local.slot.claim_worker(index);
-    });
+    with_local(|local| local.write_claim(local.claim()));
+}
+
+/// Leaves the length of a poll of at least [`LONG_POLL_NS`] that has just ended on this thread.
+#[cold]
+pub(crate) fn note_long_poll(poll_ns: u64) {
+    with_local(|local| local.slot.long_poll_ns.store(poll_ns, Relaxed));
 }
 
 /// The trace of the job or wrapped task that is being polled on this thread.
@@ -309,11 +366,9 @@ pub struct Entered {
 #[inline]
 pub fn enter(subject: &Subject, now_ns: u64) -> Entered {
     let before = with_local(|local| {
-        let index = runtime::worker_index();
-        let claim = index.map_or(0, |index| index + 1);
-        if local.claimed.get() != claim {
-            local.claimed.set(claim);
-            local.slot.claim_worker(index);
+        let claim = local.claim();
+        if local.claimed.get() != Some(claim) {
+            local.write_claim(claim);
         }
         let poll = &local.slot.poll;
         let before = poll.load(poll.start_ns.load(Relaxed));

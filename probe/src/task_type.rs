@@ -8,7 +8,7 @@ use std::{
     panic::Location,
     sync::{
         OnceLock,
-        atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed},
     },
 };
 
@@ -35,6 +35,8 @@ pub struct TaskType {
     kind: TaskKind,
     lane: Option<Box<str>>,
     place: Option<&'static Location<'static>>,
+    /// Whether a poll of it outside the workers holds up its runtime: see [`TaskType::set_root`].
+    root: AtomicBool,
     shards: [OnceLock<Box<Shard>>; SHARDS],
 }
 
@@ -147,13 +149,26 @@ impl TaskType {
         counter.fetch_add(1, Relaxed);
     }
 
-    /// One poll took `poll_ns`.
+    /// One poll took `poll_ns`. To be called by the thread that polled.
     #[inline]
     pub fn polled(&self, poll_ns: u64) {
+        if poll_ns >= slot::LONG_POLL_NS {
+            slot::note_long_poll(poll_ns);
+        }
         self.shard()
             .poll
             .get_or_init(AtomicHistogram::new)
             .record_ns(poll_ns);
+    }
+
+    /// It is the body of a `block_on`: a long poll of it is a stall although its thread is no worker, as it would not be
+    /// for a blocking closure.
+    pub(crate) fn set_root(&self) {
+        self.root.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_root(&self) -> bool {
+        self.root.load(Relaxed)
     }
 
     fn shard(&self) -> &Shard {
@@ -237,6 +252,7 @@ impl Registry {
             kind,
             lane: lane.map(Box::from),
             place,
+            root: AtomicBool::new(false),
             shards: [const { OnceLock::new() }; SHARDS],
         }));
         self.by_name.entry(Box::from(name)).or_default().push(made);

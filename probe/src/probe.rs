@@ -1,0 +1,320 @@
+//! The handle of an installed probe, and its builder.
+
+use std::{
+    env,
+    future::Future,
+    io,
+    panic::{AssertUnwindSafe, Location, catch_unwind},
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+
+use crate::{
+    clock::duration_ns,
+    publisher::Publisher,
+    runtime,
+    shared::{Settings, Shared},
+    spawn::Watch,
+    watchdog::Watchdog,
+};
+
+/// From which length on a worker that does not move is a stall (T).
+pub const DEFAULT_STALL_THRESHOLD: Duration = Duration::from_millis(50);
+
+/// From which length on a stall triggers a snapshot (S).
+pub const DEFAULT_SNAPSHOT_THRESHOLD: Duration = Duration::from_millis(250);
+
+/// The shortest stall threshold. The watchdog looks at a busy worker every 10 ms, so it can tell nothing shorter.
+pub const MIN_STALL_THRESHOLD: Duration = Duration::from_millis(20);
+
+/// How long [`Probe::shutdown`] waits for the probe's threads.
+pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Set to anything but `0` or the empty string, it switches the probe off: [`Builder::install`] then does nothing.
+pub const DISABLE_ENV: &str = "AX_DISABLE";
+
+/// The probe of this process. Cheap to clone; dropping it changes nothing, so that one line in `main` is enough.
+///
+/// Two threads of its own, `ax-watchdog` and `ax-publisher`, do all the work, so they go on while every worker is
+/// blocked. A process that forks has them in the parent only: the child inherits no connection (every descriptor is
+/// close-on-exec, and nothing writes to it before) and is not observed unless it installs a probe of its own after
+/// `exec`.
+#[derive(Clone)]
+pub struct Probe {
+    /// `None`: switched off.
+    shared: Option<Arc<Shared>>,
+}
+
+/// Why a probe could not be installed.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    /// Not called from inside a runtime.
+    #[error(
+        "no tokio runtime here: call `install()` inside `async fn main` or a task, or `install_on(runtime.handle())`"
+    )]
+    NoRuntime,
+    /// The system gave no thread.
+    #[error("cannot start the thread {name}: {source}")]
+    Thread {
+        /// Which one.
+        name: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+struct Installed {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// The probe of the process. Locked by install and shutdown only.
+static INSTALLED: Mutex<Option<Installed>> = Mutex::new(None);
+
+/// Settings of a probe. Made by [`Probe::builder`].
+#[must_use = "nothing is observed until it is installed"]
+pub struct Builder {
+    settings: Settings,
+}
+
+impl Probe {
+    /// Begins to set up the probe of a service, under the name that the dashboard shows.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// #[tokio::main]
+    /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    ///     ax_probe::Probe::builder("checkout").install()?;
+    ///     // the service as it was
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn builder(service: impl Into<String>) -> Builder {
+        Builder {
+            settings: Settings {
+                service: service.into(),
+                service_version: None,
+                stall_threshold_ns: duration_ns(DEFAULT_STALL_THRESHOLD),
+                snapshot_threshold_ns: duration_ns(DEFAULT_SNAPSHOT_THRESHOLD),
+                socket: None,
+                schedule_probe: true,
+                timer_probe: None,
+                blocking_probe: true,
+            },
+        }
+    }
+
+    /// Whether anything is observed: `false` where [`DISABLE_ENV`] is set.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    /// Threads of the probe that ended by a panic, which is a fault of the probe: what they did is missing since then,
+    /// the service goes on. 0 as long as all is well.
+    #[must_use]
+    pub fn panicked_threads(&self) -> u64 {
+        let shared = self.shared.as_ref();
+        shared.map_or(0, |shared| shared.panics.load(Relaxed))
+    }
+
+    /// Gives a name to the body of a `block_on`, which is no task and so is not seen otherwise: on a multi-thread
+    /// runtime it runs on the calling thread, which is no worker. A long poll of it is a stall like that of a worker.
+    ///
+    /// Without it, what the body does between two `.await`s is not seen on a multi-thread runtime (on `current_thread`
+    /// it is, without a name). A body that awaits a spawned task does nothing, so that nothing is missing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let runtime = tokio::runtime::Runtime::new()?;
+    /// let probe = ax_probe::Probe::builder("checkout").install_on(runtime.handle())?;
+    /// runtime.block_on(probe.watch("main", async {
+    ///     // the body
+    /// }));
+    /// # probe.shutdown();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn watch<F: Future>(&self, name: &str, future: F) -> Watch<F> {
+        Watch::root(name, Location::caller(), future)
+    }
+
+    /// Says goodbye to the agent and ends the probe's threads. A probe may be installed anew afterwards.
+    ///
+    /// Blocks the calling thread until both have ended, some milliseconds and [`SHUTDOWN_TIMEOUT`] at most. A service
+    /// that ends without it is shown as lost instead of ended; nothing else is different.
+    pub fn shutdown(&self) {
+        let Some(shared) = &self.shared else { return };
+        let Some(installed) = INSTALLED
+            .lock()
+            .take_if(|installed| Arc::ptr_eq(&installed.shared, shared))
+        else {
+            return;
+        };
+        shared.stop.stop();
+        let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
+        while installed.threads.iter().any(|thread| !thread.is_finished()) {
+            if Instant::now() >= deadline {
+                break;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        runtime::forget(|_| true);
+    }
+}
+
+impl Builder {
+    /// From which length on a worker that does not move is a stall: [`DEFAULT_STALL_THRESHOLD`] unless set, at least
+    /// [`MIN_STALL_THRESHOLD`].
+    pub fn stall_threshold(mut self, threshold: Duration) -> Self {
+        self.settings.stall_threshold_ns = duration_ns(threshold.max(MIN_STALL_THRESHOLD));
+        self
+    }
+
+    /// From which length on a stall triggers a snapshot: [`DEFAULT_SNAPSHOT_THRESHOLD`] unless set.
+    pub fn snapshot_threshold(mut self, threshold: Duration) -> Self {
+        self.settings.snapshot_threshold_ns = duration_ns(threshold);
+        self
+    }
+
+    /// The service's own version, such as `env!("CARGO_PKG_VERSION")`.
+    pub fn service_version(mut self, version: impl Into<String>) -> Self {
+        self.settings.service_version = Some(version.into());
+        self
+    }
+
+    /// The agent's socket, instead of the search through [`ax_wire::socket::candidates`].
+    pub fn socket(mut self, path: impl Into<PathBuf>) -> Self {
+        self.settings.socket = Some(path.into());
+        self
+    }
+
+    /// Whether a no-op task is injected ten times a second, to time the runtime's queue. On unless set.
+    ///
+    /// Without both this and the timer probe nothing of ours runs on the workers; a runtime that was dropped then stays
+    /// in the list until [`Probe::shutdown`].
+    pub fn schedule_probe(mut self, on: bool) -> Self {
+        self.settings.schedule_probe = on;
+        self
+    }
+
+    /// Whether the injected task sleeps for a millisecond, to see how late the runtime's timer is.
+    ///
+    /// Unless set, it does where the runtime has a timer. Whether it has one can only be tried: on a runtime without
+    /// `enable_time` the try is one caught panic on the probe's own thread, whose message the panic hook prints; `false`
+    /// spares it. In a program that is built with `panic = "abort"` it cannot be tried, and the probe stays off unless
+    /// this is `true`, which then promises that every runtime it is installed on has called `enable_time`.
+    ///
+    /// While a test of the service pauses tokio's clock the probe does not sleep, so that it does not drive virtual time
+    /// away (the first sleep after the pause may: one millisecond).
+    pub fn timer_probe(mut self, on: bool) -> Self {
+        self.settings.timer_probe = Some(on);
+        self
+    }
+
+    /// Whether an empty closure goes through the blocking pool once a second, to time its queue. On unless set. It
+    /// keeps one thread of the pool alive.
+    pub fn blocking_probe(mut self, on: bool) -> Self {
+        self.settings.blocking_probe = on;
+        self
+    }
+
+    /// Observes the runtime that this is called in, whichever flavor, from now on. Takes some 100 us.
+    ///
+    /// A process has one probe: when one is installed already, this adds the runtime to it, and the settings of the
+    /// first installation stay. Runtimes may come and go; one that was dropped is forgotten within 200 ms.
+    ///
+    /// A `current_thread` runtime that nobody drives (no `block_on` is running) cannot be told from one that is
+    /// blocked: give the probe one that is driven all the time.
+    ///
+    /// # Errors
+    ///
+    /// [`InstallError`]: outside a runtime, or when the system gives no thread.
+    pub fn install(self) -> Result<Probe, InstallError> {
+        let handle = Handle::try_current().map_err(|_| InstallError::NoRuntime)?;
+        self.install_on(&handle)
+    }
+
+    /// Like [`install`](Self::install), from outside the runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`InstallError::Thread`].
+    pub fn install_on(self, handle: &Handle) -> Result<Probe, InstallError> {
+        if disabled() {
+            return Ok(Probe { shared: None });
+        }
+        let mut installed = INSTALLED.lock();
+        let shared = if let Some(installed) = installed.as_ref() {
+            if installed.shared.settings.service != self.settings.service {
+                tracing::warn!(
+                    installed = installed.shared.settings.service,
+                    ignored = self.settings.service,
+                    "the process has a probe under another name, which stays"
+                );
+            }
+            Arc::clone(&installed.shared)
+        } else {
+            let started = start(self.settings)?;
+            let shared = Arc::clone(&started.shared);
+            *installed = Some(started);
+            shared
+        };
+        runtime::add(handle);
+        Ok(Probe {
+            shared: Some(shared),
+        })
+    }
+}
+
+#[cfg(test)]
+impl Builder {
+    pub(crate) fn into_settings(self) -> Settings {
+        self.settings
+    }
+}
+
+fn disabled() -> bool {
+    env::var_os(DISABLE_ENV).is_some_and(|value| !value.is_empty() && value != "0")
+}
+
+fn start(settings: Settings) -> Result<Installed, InstallError> {
+    let shared = Arc::new(Shared::new(settings));
+    let watchdog = start_thread("ax-watchdog", &shared, Watchdog::run)?;
+    let publisher = start_thread("ax-publisher", &shared, Publisher::run).inspect_err(|_| {
+        shared.stop.stop();
+    })?;
+    Ok(Installed {
+        shared,
+        threads: vec![watchdog, publisher],
+    })
+}
+
+fn start_thread(
+    name: &'static str,
+    shared: &Arc<Shared>,
+    run: fn(&Arc<Shared>),
+) -> Result<JoinHandle<()>, InstallError> {
+    let shared = Arc::clone(shared);
+    let body = move || {
+        // A fault of ours must not be one of the service: the thread ends, and the probe counts it.
+        if catch_unwind(AssertUnwindSafe(|| run(&shared))).is_err() {
+            shared.panics.fetch_add(1, Relaxed);
+            tracing::error!(
+                thread = name,
+                "a thread of the probe panicked and has ended"
+            );
+        }
+    };
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(body)
+        .map_err(|source| InstallError::Thread { name, source })
+}

@@ -1,0 +1,289 @@
+//! Gathers what one sample says.
+
+use std::sync::{Arc, atomic::Ordering::Relaxed};
+
+use ax_wire::{
+    LatencyHistogram,
+    hello::ClockAnchor,
+    sample::{
+        BlockingPoolSample, Dropped, RuntimeSample, Sample, TypeSample, WorkerSample, WorkerState,
+    },
+};
+
+use crate::{
+    clock,
+    runtime::{self, Watched},
+    shared::Shared,
+    slot::{self, ByWorker, Slot},
+    source, task_type, threads,
+};
+
+/// How far the wall clock may part from the anchor before a new one is sent.
+const CLOCK_STEP_NS: u64 = 100_000_000;
+
+/// Makes samples, one after the other.
+pub(super) struct Sampler {
+    shared: Arc<Shared>,
+    seq: u64,
+    /// When the last sample was taken that went to the socket.
+    handed_ns: u64,
+    anchor: ClockAnchor,
+    /// From a sample that was taken and then could not be sent: its histograms belong to the next one.
+    carried: Vec<TypeSample>,
+    frames_dropped: u64,
+}
+
+/// Both clocks now.
+pub(super) fn anchor_now() -> ClockAnchor {
+    ClockAnchor {
+        mono_ns: clock::now_ns(),
+        unix_ns: clock::unix_ns(),
+    }
+}
+
+impl Sampler {
+    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+        let anchor = anchor_now();
+        Self {
+            shared: Arc::clone(shared),
+            seq: 0,
+            handed_ns: anchor.mono_ns,
+            anchor,
+            carried: Vec::new(),
+            frames_dropped: 0,
+        }
+    }
+
+    /// The anchor for a hello.
+    pub(super) fn anchor(&mut self) -> ClockAnchor {
+        self.anchor = anchor_now();
+        self.anchor
+    }
+
+    /// It is time for a sample and the agent takes none: nothing is taken out of the histograms.
+    pub(super) fn skip(&mut self) {
+        self.seq += 1;
+        self.frames_dropped += 1;
+    }
+
+    /// Frames are lost for good.
+    pub(super) fn count_dropped(&mut self) {
+        self.frames_dropped += 1;
+    }
+
+    /// Takes a sample. Whoever cannot send it gives it back by [`Self::give_back`].
+    pub(super) fn take(&mut self) -> Sample {
+        let now_ns = clock::now_ns();
+        let slots = slot::all();
+        let by_worker = slot::by_worker(&slots);
+        let own =
+            [&self.shared.watchdog_tid, &self.shared.publisher_tid].map(|tid| tid.load(Relaxed));
+        let (lag, dropped) = {
+            let mut outbox = self.shared.outbox.lock();
+            (
+                outbox.take_lag(),
+                self.dropped(outbox.dropped_events, outbox.dropped_lag_points),
+            )
+        };
+        let mut types = task_type::sample_all();
+        for carried in self.carried.drain(..) {
+            merge(&mut types, carried);
+        }
+        let sample = Sample {
+            seq: self.seq,
+            at_mono_ns: now_ns,
+            interval_ns: now_ns.saturating_sub(self.handed_ns),
+            clock: self.step(),
+            lag,
+            runtimes: runtime::all()
+                .iter()
+                .map(|watched| sample_runtime(watched, &by_worker, now_ns))
+                .collect(),
+            process: threads::process_sample(&own),
+            lanes: source::sample_all(),
+            types,
+            dropped,
+        };
+        self.seq += 1;
+        self.handed_ns = now_ns;
+        sample
+    }
+
+    /// The connection broke before the sample went out.
+    pub(super) fn give_back(&mut self, sample: Sample) {
+        self.frames_dropped += 1;
+        self.handed_ns = sample.at_mono_ns.saturating_sub(sample.interval_ns);
+        for of in sample.types {
+            merge(&mut self.carried, of);
+        }
+        self.shared.outbox.lock().put_back(Vec::new(), sample.lag);
+    }
+
+    /// A new anchor, where the wall clock was stepped.
+    fn step(&mut self) -> Option<ClockAnchor> {
+        let now = anchor_now();
+        let expected = self.anchor.to_unix_ns(now.mono_ns);
+        (expected.abs_diff(now.unix_ns) > CLOCK_STEP_NS).then(|| {
+            self.anchor = now;
+            now
+        })
+    }
+
+    fn dropped(&self, events_total: u64, lag_points_total: u64) -> Dropped {
+        Dropped {
+            frames_total: self.frames_dropped,
+            events_total,
+            lag_points_total,
+            types_folded_total: task_type::folded_total(),
+            threads_unseen_total: slot::unseen_total(),
+        }
+    }
+}
+
+/// Adds the histograms of `from`. Its counts are totals, so the newer ones stay.
+fn merge(types: &mut Vec<TypeSample>, from: TypeSample) {
+    let same =
+        |of: &&mut TypeSample| (&of.name, of.kind, &of.lane) == (&from.name, from.kind, &from.lane);
+    match types.iter_mut().find(same) {
+        Some(into) => {
+            merge_histogram(&mut into.queue_wait, from.queue_wait);
+            merge_histogram(&mut into.run, from.run);
+            merge_histogram(&mut into.poll, from.poll);
+        }
+        None => types.push(from),
+    }
+}
+
+fn merge_histogram(into: &mut Option<LatencyHistogram>, from: Option<LatencyHistogram>) {
+    match (into.as_mut(), from) {
+        (Some(into), Some(from)) => into.merge(&from),
+        (None, from) => *into = from,
+        (Some(_), None) => {}
+    }
+}
+
+fn sample_runtime(watched: &Watched, by_worker: &ByWorker<'_>, now_ns: u64) -> RuntimeSample {
+    let metrics = watched.handle.metrics();
+    RuntimeSample {
+        info: watched.info.clone(),
+        alive_tasks: metrics.num_alive_tasks() as u64,
+        global_queue_depth: metrics.global_queue_depth() as u64,
+        blocking: sample_blocking(watched),
+        workers: (0..watched.info.workers)
+            .map(|index| {
+                let slot = by_worker.get(&(watched.info.id, index));
+                sample_worker(watched, index, slot.map(|(_, slot)| *slot), now_ns)
+            })
+            .collect(),
+    }
+}
+
+fn sample_blocking(watched: &Watched) -> BlockingPoolSample {
+    #[cfg(tokio_unstable)]
+    let (threads, idle_threads, queue_depth) = {
+        let metrics = watched.handle.metrics();
+        (
+            Some(metrics.num_blocking_threads() as u64),
+            Some(metrics.num_idle_blocking_threads() as u64),
+            Some(metrics.blocking_queue_depth() as u64),
+        )
+    };
+    #[cfg(not(tokio_unstable))]
+    let (threads, idle_threads, queue_depth) = (None, None, None);
+    BlockingPoolSample {
+        threads,
+        idle_threads,
+        queue_depth,
+        lag_ns: watched.blocking_lag_ns(),
+        watched_running: watched.blocking_running.load(Relaxed),
+    }
+}
+
+fn sample_worker(watched: &Watched, index: u32, slot: Option<&Slot>, now_ns: u64) -> WorkerSample {
+    let metrics = watched.handle.metrics();
+    let worker = index as usize;
+    let parked = metrics.worker_park_unpark_count(worker) % 2 == 1;
+    let tid = slot.and_then(Slot::tid);
+    let poll = slot.and_then(Slot::poll_in_progress);
+    WorkerSample {
+        index,
+        tid,
+        busy_ns_total: clock::duration_ns(metrics.worker_total_busy_duration(worker)),
+        parks_total: metrics.worker_park_count(worker),
+        state: if parked {
+            WorkerState::Parked
+        } else if watched.is_stalled(index) {
+            WorkerState::Stalled
+        } else {
+            WorkerState::Busy
+        },
+        poll: poll.filter(|_| !parked).map(|poll| poll.at(now_ns)),
+        thread: tid.and_then(threads::thread_sample),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::Location;
+
+    use ax_wire::sample::{LagPoint, TaskKind};
+
+    use super::*;
+    use crate::probe::Probe;
+
+    fn sampler() -> Sampler {
+        let settings = Probe::builder("test").into_settings();
+        Sampler::new(&Arc::new(Shared::new(settings)))
+    }
+
+    fn polls(sample: &Sample, name: &str) -> u64 {
+        let of = sample.types.iter().find(|of| of.name == name);
+        let poll = of.and_then(|of| of.poll.as_ref());
+        poll.map_or(0, LatencyHistogram::count)
+    }
+
+    #[test]
+    fn what_a_lost_sample_held_is_in_the_next_one() {
+        let mut sampler = sampler();
+        let task = task_type::task_type(TaskKind::Task, None, "t-carried", Location::caller());
+        task.polled(1_000);
+        sampler.shared.outbox.lock().push_lag(LagPoint {
+            runtime: ax_wire::RuntimeId(1),
+            at_mono_ns: 1,
+            schedule_ns: Some(1),
+            timer_ns: None,
+            stall_ns: None,
+        });
+        let lost = sampler.take();
+        assert_eq!((polls(&lost, "t-carried"), lost.lag.len()), (1, 1));
+        let began_ns = lost.at_mono_ns - lost.interval_ns;
+        sampler.give_back(lost);
+        task.polled(1_000);
+        let next = sampler.take();
+        assert_eq!((polls(&next, "t-carried"), next.lag.len()), (2, 1));
+        assert_eq!(next.at_mono_ns - next.interval_ns, began_ns);
+        assert_eq!((next.seq, next.dropped.frames_total), (1, 1));
+        assert_eq!(polls(&sampler.take(), "t-carried"), 0);
+    }
+
+    #[test]
+    fn a_skipped_sample_leaves_the_histograms_and_is_counted() {
+        let mut sampler = sampler();
+        let task = task_type::task_type(TaskKind::Task, None, "t-skipped", Location::caller());
+        task.polled(1_000);
+        sampler.skip();
+        let next = sampler.take();
+        assert_eq!((next.seq, next.dropped.frames_total), (1, 1));
+        assert_eq!(polls(&next, "t-skipped"), 1);
+    }
+
+    #[test]
+    fn the_anchor_is_sent_again_only_after_a_step_of_the_wall_clock() {
+        let mut sampler = sampler();
+        sampler.anchor();
+        assert_eq!(sampler.take().clock, None);
+        sampler.anchor.unix_ns -= 2 * CLOCK_STEP_NS;
+        assert!(sampler.take().clock.is_some());
+        assert_eq!(sampler.take().clock, None);
+    }
+}

@@ -1,0 +1,236 @@
+//! The thread that looks at every worker, fifty or a hundred times a second, and times the runtimes' queues.
+
+mod lag;
+mod worker;
+
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use ax_wire::{
+    RuntimeId,
+    event::{Event, ObserverGap},
+};
+use tokio::runtime::RuntimeMetrics;
+
+use self::{
+    lag::{BlockingProbe, LagProbe},
+    worker::WatchedThread,
+};
+use crate::{
+    clock,
+    runtime::{self, Watched},
+    shared::Shared,
+    slot::{self, ByWorker, Slot},
+    stall::Counters,
+};
+
+/// From one look to the next while every worker is parked.
+const TICK_AT_REST_NS: u64 = 20_000_000;
+
+/// From one look to the next while a worker is busy.
+const TICK_BUSY_NS: u64 = 10_000_000;
+
+/// One runtime and what is watched in it.
+struct WatchedRuntime {
+    watched: Arc<Watched>,
+    metrics: RuntimeMetrics,
+    workers: Vec<WatchedThread>,
+    lag: LagProbe,
+    blocking: BlockingProbe,
+}
+
+impl WatchedRuntime {
+    fn new(watched: Arc<Watched>, shared: &Shared, now_ns: u64) -> Self {
+        let threshold_ns = shared.settings.stall_threshold_ns;
+        Self {
+            metrics: watched.handle.metrics(),
+            workers: (0..watched.info.workers)
+                .map(|index| WatchedThread::new(watched.info.id, Some(index), threshold_ns, now_ns))
+                .collect(),
+            lag: LagProbe::new(&watched, &shared.settings, now_ns),
+            blocking: BlockingProbe::new(&shared.settings, now_ns),
+            watched,
+        }
+    }
+
+    fn id(&self) -> RuntimeId {
+        self.watched.info.id
+    }
+
+    fn counters(&self, worker: usize) -> Counters {
+        Counters {
+            park_unpark: self.metrics.worker_park_unpark_count(worker),
+            busy_ns: clock::duration_ns(self.metrics.worker_total_busy_duration(worker)),
+        }
+    }
+
+    /// Looks at each worker; returns how many are not parked.
+    fn look_at_workers(
+        &mut self,
+        now_ns: u64,
+        slots: &ByWorker<'_>,
+        events: &mut Vec<Event>,
+    ) -> usize {
+        let mut busy = 0;
+        for index in 0..self.workers.len() {
+            let counters = self.counters(index);
+            busy += usize::from(!counters.parked());
+            let slot = slots.get(&(self.id(), index as u32));
+            let slot = slot.map(|(_, slot)| *slot);
+            let worker = &mut self.workers[index];
+            worker.tick(now_ns, Some(counters), slot, events);
+            self.watched.set_stalled(index as u32, worker.is_stalled());
+        }
+        busy
+    }
+}
+
+/// A thread that polls a watched future outside the workers.
+struct WatchedRoot {
+    slot: Arc<Slot>,
+    runtime: RuntimeId,
+    thread: WatchedThread,
+}
+
+pub(crate) struct Watchdog {
+    shared: Arc<Shared>,
+    runtimes: Vec<WatchedRuntime>,
+    roots: Vec<WatchedRoot>,
+    generation: Option<usize>,
+    due_ns: u64,
+}
+
+impl Watchdog {
+    /// Looks again and again until the probe is stopped.
+    pub(crate) fn run(shared: &Arc<Shared>) {
+        let mut watchdog = Self {
+            shared: Arc::clone(shared),
+            runtimes: Vec::new(),
+            roots: Vec::new(),
+            generation: None,
+            due_ns: clock::now_ns(),
+        };
+        let tid = rustix::thread::gettid().as_raw_pid().unsigned_abs();
+        shared.watchdog_tid.store(tid, Relaxed);
+        loop {
+            watchdog.tick(clock::now_ns());
+            let sleep_ns = watchdog.due_ns.saturating_sub(clock::now_ns());
+            if shared.stop.wait(Duration::from_nanos(sleep_ns)) {
+                return;
+            }
+        }
+    }
+
+    fn tick(&mut self, now_ns: u64) {
+        let mut events = Vec::new();
+        self.check_own_lateness(now_ns, &mut events);
+        self.follow_runtimes(now_ns, &mut events);
+
+        let slots = slot::all();
+        let by_worker = slot::by_worker(&slots);
+
+        self.look_at_roots(now_ns, &slots, &mut events);
+        let mut any_busy = self
+            .roots
+            .iter()
+            .any(|root| root.slot.poll_in_progress().is_some());
+        let mut points = Vec::new();
+        for of in &mut self.runtimes {
+            let busy = of.look_at_workers(now_ns, &by_worker, &mut events);
+            any_busy |= busy > 0;
+            let of_runtime = self
+                .roots
+                .iter()
+                .filter(|root| root.runtime == of.watched.info.id);
+            let threads = of.workers.iter().chain(of_runtime.map(|root| &root.thread));
+            let stall_ns = threads.filter_map(WatchedThread::stall_age_ns).max();
+            points.extend(of.lag.tick(now_ns, busy == of.workers.len(), stall_ns));
+            of.blocking.tick(now_ns, &of.watched, of.lag.time_is_real());
+        }
+
+        if !events.is_empty() || !points.is_empty() {
+            let mut outbox = self.shared.outbox.lock();
+            events
+                .into_iter()
+                .for_each(|event| outbox.push_event(event));
+            points.into_iter().for_each(|point| outbox.push_lag(point));
+        }
+        let tick_ns = if any_busy {
+            TICK_BUSY_NS
+        } else {
+            TICK_AT_REST_NS
+        };
+        self.due_ns = now_ns + tick_ns;
+    }
+
+    /// A tick that comes late by more than half the threshold means that this thread got no CPU: the process was
+    /// throttled, stopped or suspended, and its workers may have had none either.
+    fn check_own_lateness(&mut self, now_ns: u64, events: &mut Vec<Event>) {
+        let late_ns = now_ns.saturating_sub(self.due_ns);
+        if late_ns <= self.shared.settings.stall_threshold_ns / 2 {
+            return;
+        }
+        events.push(Event::ObserverNotScheduled(ObserverGap {
+            due_mono_ns: self.due_ns,
+            late_ns,
+        }));
+        let workers = self.runtimes.iter_mut().flat_map(|of| &mut of.workers);
+        let roots = self.roots.iter_mut().map(|root| &mut root.thread);
+        workers
+            .chain(roots)
+            .for_each(|thread| thread.restart(now_ns));
+    }
+
+    /// Takes up new runtimes, forgets those that were dropped.
+    fn follow_runtimes(&mut self, now_ns: u64, events: &mut Vec<Event>) {
+        if self.runtimes.iter().any(|of| of.watched.is_gone()) {
+            for of in self.runtimes.extract_if(.., |of| of.watched.is_gone()) {
+                for mut worker in of.workers {
+                    worker.end(now_ns, events);
+                }
+            }
+            runtime::forget(Watched::is_gone);
+        }
+        let generation = runtime::generation();
+        if self.generation == Some(generation) {
+            return;
+        }
+        self.generation = Some(generation);
+        for watched in runtime::all() {
+            if self.runtimes.iter().all(|of| of.id() != watched.info.id) {
+                let of = WatchedRuntime::new(watched, &self.shared, now_ns);
+                self.runtimes.push(of);
+            }
+        }
+    }
+
+    /// Looks at the futures that are watched outside the workers.
+    fn look_at_roots(&mut self, now_ns: u64, slots: &[Arc<Slot>], events: &mut Vec<Event>) {
+        for slot in slots {
+            let poll = slot.poll_in_progress();
+            let is_root = poll.is_some_and(|poll| poll.subject.task.is_root());
+            let Some(runtime) = slot.runtime_outside_workers().filter(|_| is_root) else {
+                continue;
+            };
+            if self.roots.iter().all(|root| !Arc::ptr_eq(&root.slot, slot)) {
+                let threshold_ns = self.shared.settings.stall_threshold_ns;
+                self.roots.push(WatchedRoot {
+                    slot: Arc::clone(slot),
+                    runtime,
+                    thread: WatchedThread::new(runtime, None, threshold_ns, now_ns),
+                });
+            }
+        }
+        self.roots.retain_mut(|root| {
+            let alive = slots.iter().any(|slot| Arc::ptr_eq(slot, &root.slot));
+            if alive {
+                root.thread.tick(now_ns, None, Some(&root.slot), events);
+            } else {
+                root.thread.end(now_ns, events);
+            }
+            alive
+        });
+    }
+}

@@ -1,0 +1,102 @@
+//! An agent that takes every service and keeps every frame, for the tests of this folder.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    os::unix::net::{UnixListener, UnixStream},
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use ax_probe::Probe;
+use ax_wire::{
+    ToAgent, ToService,
+    frame::{self, Ack},
+    hello::PROTOCOL,
+};
+use tokio::runtime::Runtime;
+
+/// How long a test waits for what must come. Far above what it takes, for a machine that does other things too.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A process has one probe: the tests of one file take turns.
+pub fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub struct FakeAgent {
+    folder: tempfile::TempDir,
+    frames: Arc<Mutex<Vec<ToAgent>>>,
+}
+
+impl FakeAgent {
+    pub fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let listener = UnixListener::bind(folder.path().join("agent.sock")).expect("binds");
+        let frames = Arc::<Mutex<Vec<ToAgent>>>::default();
+        let kept = Arc::clone(&frames);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let kept = Arc::clone(&kept);
+                thread::spawn(move || serve(stream.expect("connects"), &kept));
+            }
+        });
+        Self { folder, frames }
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("agent.sock")
+    }
+
+    /// A probe of its own on this runtime, which has been greeted.
+    pub fn observe(&self, runtime: &Runtime) -> Probe {
+        let probe = Probe::builder("test").socket(self.socket());
+        let probe = probe.install_on(runtime.handle()).expect("installs");
+        self.wait_for(|frame| matches!(frame, ToAgent::Sample(_)).then_some(()));
+        probe
+    }
+
+    /// The first that `find` finds, in what has come since the start and what comes.
+    pub fn wait_for<T>(&self, mut find: impl FnMut(&ToAgent) -> Option<T>) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let found = self
+                .frames
+                .lock()
+                .expect("whole")
+                .iter()
+                .find_map(&mut find);
+            if let Some(found) = found {
+                return found;
+            }
+            assert!(Instant::now() < deadline, "nothing came in {PATIENCE:?}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// What has come so far.
+    pub fn frames(&self) -> Vec<ToAgent> {
+        self.frames.lock().expect("whole").clone()
+    }
+}
+
+fn serve(mut stream: UnixStream, kept: &Mutex<Vec<ToAgent>>) {
+    let reader = BufReader::new(stream.try_clone().expect("clones"));
+    for line in reader.split(b'\n') {
+        let Ok(line) = line else { return };
+        let decoded = frame::decode::<ToAgent>(&line).expect("a frame");
+        if matches!(decoded, ToAgent::Hello(_)) {
+            let mut answer = Vec::new();
+            let ack = ToService::Ack(Ack {
+                protocol: PROTOCOL,
+                agent_version: "test".into(),
+                agent_pid: 1,
+            });
+            frame::encode(&ack, &mut answer).expect("encodes");
+            stream.write_all(&answer).expect("writes");
+        }
+        kept.lock().expect("whole").push(decoded);
+    }
+}
