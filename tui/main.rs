@@ -1,10 +1,9 @@
 //! The `ax-top` program.
 
 fn main() -> std::process::ExitCode {
-    ax_tui::main(ax_tui::Hooks {
-        #[cfg(feature = "demo")]
-        demo: Some(ax_demo::serve),
-        #[cfg(not(feature = "demo"))]
-        demo: None,
-    })
+    #[cfg(feature = "demo")]
+    let demo = Some(ax_demo::serve as fn(_) -> _);
+    #[cfg(not(feature = "demo"))]
+    let demo = None;
+    ax_tui::main(ax_tui::Hooks { demo })
 }
