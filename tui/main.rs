@@ -1,9 +1,14 @@
 //! The `ax-top` program.
 
-fn main() -> std::process::ExitCode {
-    #[cfg(feature = "demo")]
-    let demo = Some(ax_demo::serve as fn(_) -> _);
-    #[cfg(not(feature = "demo"))]
-    let demo = None;
-    ax_tui::main(ax_tui::Hooks { demo })
+use std::process::ExitCode;
+
+use ax_tui::Hooks;
+
+fn main() -> ExitCode {
+    ax_tui::main(Hooks {
+        #[cfg(feature = "demo")]
+        demo: Some(ax_demo::serve),
+        #[cfg(not(feature = "demo"))]
+        demo: None,
+    })
 }

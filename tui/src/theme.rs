@@ -51,7 +51,7 @@ impl Theme {
     }
 
     /// The row that the keys act on.
-    pub fn selection(self) -> Style {
+    pub fn selection() -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 }

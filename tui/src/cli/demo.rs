@@ -20,7 +20,7 @@ use crate::{
 /// How long the first sample may take, once the service listens. It takes about a second.
 const FIRST_SAMPLE_WITHIN: Duration = Duration::from_secs(10);
 
-/// The demo keeps to itself: a private temporary socket, unless AX_SOCKET names one.
+/// The demo keeps to itself: a private temporary socket, unless `AX_SOCKET` names one.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Without a screen: let it run, then say how it was
@@ -33,8 +33,8 @@ pub struct Arguments {
     #[arg(long, requires = "headless")]
     json: bool,
     /// Arguments of the demo service, after `--` (`-- --help` lists them)
-    #[arg(last = true)]
-    service_arguments: Vec<OsString>,
+    #[arg(last = true, value_name = "SERVICE ARGUMENTS")]
+    pass_on: Vec<OsString>,
 }
 
 /// What `--json` prints. Keys are only ever added.
@@ -98,7 +98,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if !arguments.headless {
         need_terminal("ax-top demo --headless --for 5s, also with --json")?;
     }
-    let place = Place::new()?;
+    let place = Place::from_env()?;
     block_on(async {
         if arguments.headless {
             headless(arguments, &place).await
@@ -113,7 +113,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 async fn start(place: &Place, arguments: &Arguments) -> Result<Service, Failure> {
-    Service::start(place.socket(), &arguments.service_arguments)
+    Service::start(place.socket(), &arguments.pass_on)
         .await
         .map_err(|error| Failure::Unavailable(error.to_string()))
 }

@@ -117,7 +117,7 @@ pub fn text(view: &ServiceView, now_unix_ns: u64) -> String {
 }
 
 fn lane_line(lane: &LaneView) -> String {
-    let line = format!(
+    let text = format!(
         "{:<16} {:>9} {:>8} {:>11} {:>11} {:>7} {:>7}  {}",
         middle_cut(&lane.name, 16),
         format!("{}/{}", lane.running, lane.limit),
@@ -128,7 +128,7 @@ fn lane_line(lane: &LaneView) -> String {
         rate(lane.rates.unsuccessful_per_s),
         lanes::note(lane)
     );
-    format!("{}\n", line.trim_end())
+    format!("{}\n", text.trim_end())
 }
 
 #[cfg(test)]

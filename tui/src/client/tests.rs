@@ -1,6 +1,6 @@
 //! The client against an agent made of a few lines: what belongs here is attaching, refusal and loss, not figures.
 
-use std::{path::Path, time::Duration};
+use std::{fs::Permissions, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 
 use ax_wire::{
     ToViewer,
@@ -109,7 +109,10 @@ async fn a_refusal_is_told_and_no_second_agent_is_started() {
 
 #[tokio::test]
 async fn embeds_an_agent_where_none_listens() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()
+        .expect("a folder");
     let socket = folder.path().join("agent.sock");
     let mut updates = start(Sockets::only(socket.clone()));
     let link = next(&mut updates).await;

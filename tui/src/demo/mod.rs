@@ -3,7 +3,9 @@
 use std::{
     collections::VecDeque,
     ffi::OsString,
+    fs::Permissions,
     io,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Stdio,
     sync::{Arc, Mutex, PoisonError},
@@ -54,15 +56,22 @@ impl Place {
     /// # Errors
     ///
     /// The system's temporary folder cannot be written.
-    pub fn new() -> io::Result<Self> {
+    pub fn from_env() -> io::Result<Self> {
         if std::env::var_os(SOCKET_ENV).is_some_and(|path| !path.is_empty()) {
             return Ok(Self {
                 socket: socket::per_user(),
                 _folder: None,
             });
         }
-        // The folder is made with mode 0700, as the agent wants it.
-        let folder = tempfile::Builder::new().prefix("ax-demo-").tempdir()?;
+        Self::private()
+    }
+
+    fn private() -> io::Result<Self> {
+        // Ours alone, or the agent would refuse it.
+        let folder = tempfile::Builder::new()
+            .prefix("ax-demo-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir()?;
         Ok(Self {
             socket: folder.path().join("agent.sock"),
             _folder: Some(folder),
@@ -245,6 +254,15 @@ mod tests {
             "{told}"
         );
         assert!(told.ends_with("line 29"), "{told}");
+    }
+
+    #[test]
+    fn the_private_place_is_ours_alone_and_goes_away() {
+        let place = Place::private().expect("a folder");
+        let folder = place.socket().parent().expect("has a folder").to_owned();
+        socket::check_private_folder(&folder).expect("private");
+        drop(place);
+        assert!(!folder.exists());
     }
 
     #[tokio::test]

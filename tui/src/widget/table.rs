@@ -263,7 +263,7 @@ impl<R> Widget for &TableView<'_, R> {
                 .map(|(column, width)| ((column.cell)(row), column.align, *width));
             draw_row(cells, line, buf, self.theme);
             if self.focused && at == selected {
-                buf.set_style(line, self.theme.selection());
+                buf.set_style(line, Theme::selection());
             }
         }
     }
