@@ -126,7 +126,7 @@ pub fn healthy() -> ServiceView {
         flavor: RuntimeFlavor::MultiThread,
         workers: 2,
     };
-    ServiceView {
+    let mut view = ServiceView {
         hello: Hello {
             protocol: PROTOCOL,
             service: summary.service.clone(),
@@ -187,7 +187,9 @@ pub fn healthy() -> ServiceView {
         dropped: Dropped::default(),
         agent_dropped: AgentDropped::default(),
         point: None,
-    }
+    };
+    view.point = points(&view).pop();
+    view
 }
 
 /// Worker 0 has been stuck in `render_pdf` for 412 ms, and the lane `api` has been full for 8 s.

@@ -92,7 +92,7 @@ impl World {
         self.feeds.get(&instance)
     }
 
-    /// The newest view of a service.
+    /// The newest view of a service, once a sample of it has come.
     pub fn newest_view(&self, instance: InstanceId) -> Option<&Arc<ServiceView>> {
         self.feed(instance)?.view.as_ref()
     }
@@ -153,6 +153,7 @@ impl World {
         trim(points);
     }
 
+    /// A view without a point was made before the first sample: there is nothing in it but who the service is.
     fn view(&mut self, view: ServiceView) {
         if let Some(summary) = self
             .services
@@ -161,15 +162,16 @@ impl World {
         {
             summary.clone_from(&view.summary);
         }
+        let Some(point) = view.point.clone() else {
+            return;
+        };
         let feed = self.feeds.entry(view.summary.instance).or_default();
         let before = feed.view.as_ref().map(|view| lost_total(view));
         feed.losing = before.is_some_and(|before| lost_total(&view) > before);
         let last = feed.points.back().map(|point| point.at_unix_ns);
-        if let Some(point) = &view.point
-            && last.is_none_or(|last| point.at_unix_ns > last)
-        {
+        if last.is_none_or(|last| point.at_unix_ns > last) {
             let points = Arc::make_mut(&mut feed.points);
-            points.push_back(point.clone());
+            points.push_back(point);
             trim(points);
         }
         feed.view = Some(Arc::new(view));
@@ -199,4 +201,78 @@ pub fn dropped_frames(view: &ServiceView) -> u64 {
         + agent.bad_frames_total
         + agent.oversized_frames_total
         + agent.viewer_frames_total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn applied(world: &mut World, view: ServiceView) -> &ServiceFeed {
+        let instance = view.summary.instance;
+        world.apply(Update::Frame(ToViewer::View(Box::new(view))));
+        world.feed(instance).expect("is known")
+    }
+
+    #[test]
+    fn a_view_from_before_the_first_sample_holds_no_figures() {
+        let mut world = fixture::world(Vec::new());
+        let mut view = fixture::healthy();
+        world.services.push(view.summary.clone());
+        view.point = None;
+        world.apply(Update::Frame(ToViewer::View(Box::new(view.clone()))));
+        assert!(world.newest_view(view.summary.instance).is_none());
+    }
+
+    #[test]
+    fn it_is_losing_only_while_the_count_grows() {
+        let mut world = fixture::world(vec![fixture::healthy()]);
+        let mut view = fixture::healthy();
+        view.dropped.frames_total = 3;
+        assert!(applied(&mut world, view.clone()).losing);
+        assert!(!applied(&mut world, view).losing);
+    }
+
+    #[test]
+    fn points_are_bounded_and_never_doubled() {
+        let mut world = fixture::world(vec![fixture::healthy()]);
+        let mut view = fixture::healthy();
+        let before = applied(&mut world, view.clone()).points.len();
+        for second in 1..=1_000 {
+            let point = view.point.as_mut().expect("has one");
+            point.at_unix_ns = fixture::NOW_UNIX_NS + second * 1_000_000_000;
+            applied(&mut world, view.clone());
+            applied(&mut world, view.clone());
+        }
+        let points = &applied(&mut world, view).points;
+        assert!(before < MAX_POINTS);
+        assert_eq!(points.len(), MAX_POINTS);
+        assert!(points.iter().is_sorted_by_key(|point| point.at_unix_ns));
+    }
+
+    #[test]
+    fn the_charts_outlive_a_change_of_agents() {
+        let view = fixture::healthy();
+        let instance = view.summary.instance;
+        let mut world = fixture::world(vec![view.clone()]);
+        let known = world.feed(instance).map_or(0, |feed| feed.points.len());
+        world.apply(Update::Link(Link::Connecting { problem: None }));
+        world.apply(Update::Frame(ToViewer::Services(Services {
+            services: Vec::new(),
+            agent_dropped: AgentDropped::default(),
+        })));
+        let last = fixture::points(&view).pop().expect("has points");
+        world.apply(Update::Frame(ToViewer::Backfill(Backfill {
+            instance,
+            points: vec![last],
+        })));
+        let points = world.feed(instance).map_or(0, |feed| feed.points.len());
+        assert_eq!(points, known, "the new agent knew only the last of them");
+        world.now_unix_ns += 2 * KEEP_UNLISTED_NS;
+        world.apply(Update::Frame(ToViewer::Services(Services {
+            services: Vec::new(),
+            agent_dropped: AgentDropped::default(),
+        })));
+        assert!(world.feed(instance).is_none(), "nobody came back");
+    }
 }

@@ -8,7 +8,7 @@ use super::{Failure, print, print_json, session::Session};
 use crate::{
     client::Sockets,
     format::{middle_cut, uptime},
-    view::services::{ServiceRow, state_word},
+    view::services::{state_word, up_ns},
     world::World,
 };
 
@@ -41,11 +41,6 @@ fn text(world: &World) -> String {
         "service", "pid", "uid", "state", "up"
     );
     for summary in &world.services {
-        let row = ServiceRow {
-            summary: summary.clone(),
-            now_unix_ns: world.now_unix_ns,
-            shown: false,
-        };
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
@@ -54,7 +49,7 @@ fn text(world: &World) -> String {
             summary.pid,
             summary.uid,
             state_word(summary.state).0,
-            uptime(row.up_ns())
+            uptime(up_ns(summary, world.now_unix_ns))
         );
     }
     text

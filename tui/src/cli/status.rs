@@ -13,7 +13,7 @@ use crate::{
     client::Sockets,
     format::{count, maybe_duration, megabytes, middle_cut, ms, percent, printable, rate, uptime},
     headline::{self, cpu_share},
-    view::lanes,
+    view::{lanes, services::up_ns},
     world::{World, lost_total},
 };
 
@@ -79,7 +79,7 @@ pub fn text(view: &ServiceView, now_unix_ns: u64) -> String {
         ServiceState::Live => headline::of_view(view),
         _ => headline::of_silence(summary, now_unix_ns),
     };
-    let up = now_unix_ns.saturating_sub(summary.process_start_unix_ns);
+    let up = up_ns(summary, now_unix_ns);
     let (lag, process) = (&view.lag, &view.process);
     let mut text = format!(
         "{}  pid {}  up {}  {}\n  {}\n",

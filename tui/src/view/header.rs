@@ -3,7 +3,10 @@
 use ax_wire::{InstanceId, view::ServiceView};
 use ratatui::{buffer::Buffer, layout::Rect};
 
-use super::{Screen, services::state_word};
+use super::{
+    Screen,
+    services::{state_word, up_ns},
+};
 use crate::{
     app::{Mode, Pace},
     format::{middle_cut, time_of_day, uptime},
@@ -40,10 +43,7 @@ impl Screen<'_> {
         }
         parts.push(self.pace_part());
         if let Some(view) = app.view() {
-            let up = app
-                .world
-                .now_unix_ns
-                .saturating_sub(view.summary.process_start_unix_ns);
+            let up = up_ns(&view.summary, app.world.now_unix_ns);
             parts.push(part(format!("up {}", uptime(up)), Tone::Quiet, 4));
             let losing = app.feed().is_some_and(|feed| feed.losing);
             let tone = if losing { Tone::Warning } else { Tone::Quiet };

@@ -13,8 +13,8 @@ use crate::{
 /// Where the axis starts. Healthy lag is about 0.1 ms.
 const FLOOR_MS: f64 = 0.1;
 
-/// From this width on the title has room for the whole name.
-const LONG_TITLE_WIDTH: u16 = 52;
+/// What a panel's rule needs beside its title.
+const TITLE_FRAME: usize = 5;
 
 /// Where it ends, unless the lag is larger.
 const LEAST_TOP_MS: f64 = 500.0;
@@ -22,17 +22,18 @@ const LEAST_TOP_MS: f64 = 500.0;
 impl Screen<'_> {
     pub(super) fn lag(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
         let lag = &view.lag;
-        let name = if area.width >= LONG_TITLE_WIDTH {
-            "Event-loop lag"
-        } else {
-            "Lag"
-        };
-        let title = format!(
-            "{name} ms  p50 {}  p99 {}  max {}",
+        let figures = format!(
+            "ms  p50 {}  p99 {}  max {}",
             ms(lag.p50_ns),
             ms(lag.p99_ns),
             ms(lag.max_ns)
         );
+        let long = format!("Event-loop lag {figures}");
+        let title = if long.chars().count() + TITLE_FRAME <= usize::from(area.width) {
+            long
+        } else {
+            format!("Lag {figures}")
+        };
         let inner = self.panel(area, &title, None, buf);
         let chart_area = Rect {
             height: inner.height.saturating_sub(1),

@@ -109,7 +109,7 @@ impl Screen<'_> {
         area: Rect,
         buf: &mut Buffer,
     ) {
-        let title = format!("{}  ms  {}", table.title, state.sorted_by(table));
+        let title = format!("{}, times in ms  {}", table.title, state.sorted_by(table));
         let inner = self.panel(area, title.trim_end(), Some(panel), buf);
         let view = TableView {
             table,

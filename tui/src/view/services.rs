@@ -26,14 +26,18 @@ pub struct ServiceRow {
     pub shown: bool,
 }
 
+/// How long a service has been up, or was.
+pub fn up_ns(summary: &ServiceSummary, now_unix_ns: u64) -> u64 {
+    let until = match summary.state {
+        ServiceState::Ended | ServiceState::Lost => summary.last_seen_unix_ns,
+        ServiceState::Live | ServiceState::Silent | ServiceState::Other => now_unix_ns,
+    };
+    until.saturating_sub(summary.process_start_unix_ns)
+}
+
 impl ServiceRow {
-    /// How long it has been up, or was.
-    pub fn up_ns(&self) -> u64 {
-        let until = match self.summary.state {
-            ServiceState::Ended | ServiceState::Lost => self.summary.last_seen_unix_ns,
-            ServiceState::Live | ServiceState::Silent | ServiceState::Other => self.now_unix_ns,
-        };
-        until.saturating_sub(self.summary.process_start_unix_ns)
+    fn up_ns(&self) -> u64 {
+        up_ns(&self.summary, self.now_unix_ns)
     }
 
     fn unheard_ns(&self) -> u64 {

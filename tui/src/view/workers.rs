@@ -9,7 +9,7 @@ use ratatui::{buffer::Buffer, layout::Rect};
 use super::Screen;
 use crate::{
     app::{App, Panel},
-    format::{count, duration, maybe_duration, middle_cut, percent},
+    format::{duration, maybe_duration, middle_cut, percent},
     theme::Tone,
 };
 
@@ -93,10 +93,11 @@ pub fn blocking(view: &ServiceView) -> String {
     let pools = || view.runtimes.iter().map(|runtime| runtime.blocking);
     let running = blocking_running(view);
     let wait = pools().filter_map(|pool| pool.lag_ns).max();
+    // Only known under tokio_unstable; no sample has come while there are no runtimes.
     let threads: Option<u64> = pools().map(|pool| pool.threads).sum();
-    let of = threads.map_or_else(String::new, |threads| {
-        format!(" of {} threads", count(Some(threads)))
-    });
+    let of = threads
+        .filter(|threads| *threads > 0)
+        .map_or_else(String::new, |threads| format!(" of {threads} threads"));
     format!("blocking {running}{of}, wait {}", maybe_duration(wait))
 }
 
