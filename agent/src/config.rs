@@ -15,7 +15,7 @@ pub const DEFAULT_MAX_SERVICES: usize = 64;
 pub const DEFAULT_MAX_GONE: usize = 16;
 
 /// For how long a service that ended or was lost is kept. Afterwards a reconnect of it begins a new history.
-pub const DEFAULT_KEEP_GONE: Duration = Duration::from_secs(15 * 60);
+pub const DEFAULT_KEEP_GONE: Duration = Duration::from_mins(15);
 
 /// How long a new connection may take to send its first line. Longer helps a starved service, and lets silent
 /// connections fill the table.

@@ -27,8 +27,8 @@ pub const EXIT_ALREADY_RUNNING: u8 = 75;
 #[derive(Debug, Parser)]
 #[command(name = "ax-agent", version)]
 struct Args {
-    /// Socket to listen on [default: $AX_SOCKET, else agent.sock in $XDG_RUNTIME_DIR/ax, else in ax-UID in the
-    /// temporary folder]
+    /// Socket to listen on; by default where services look for this user's agent: `$AX_SOCKET`, else `agent.sock` in
+    /// `$XDG_RUNTIME_DIR/ax`, else in `ax-UID` in the temporary folder
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 

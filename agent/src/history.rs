@@ -255,6 +255,7 @@ impl ServiceHistory {
     }
 
     /// The seconds kept, oldest first.
+    #[must_use]
     pub fn seconds(&self) -> impl DoubleEndedIterator<Item = &Second> {
         self.seconds.iter()
     }

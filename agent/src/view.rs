@@ -25,7 +25,7 @@ const TREND_SECONDS: usize = 120;
 /// Costs some 10 us a type; `tally` is working memory that is handed back empty.
 #[must_use]
 pub fn view(
-    window: &Window<'_>,
+    window: Window<'_>,
     now: Now,
     agent_dropped: AgentDropped,
     tally: &mut Tally,
@@ -52,7 +52,7 @@ pub fn view(
 
 /// The charts of a service, from before a viewer came.
 #[must_use]
-pub fn backfill(window: &Window<'_>) -> Backfill {
+pub fn backfill(window: Window<'_>) -> Backfill {
     let seconds = window.history().seconds();
     Backfill {
         instance: window.hello().instance,
@@ -101,7 +101,7 @@ fn workers(change: Change<'_>, runtime: &RuntimeSample) -> Vec<WorkerView> {
         .collect()
 }
 
-fn lanes(window: &Window<'_>, tally: &mut Tally) -> Vec<LaneView> {
+fn lanes(window: Window<'_>, tally: &mut Tally) -> Vec<LaneView> {
     let newest_mono_ns = window.newest_mono_ns();
     window
         .lanes()
@@ -128,7 +128,7 @@ fn lanes(window: &Window<'_>, tally: &mut Tally) -> Vec<LaneView> {
         .collect()
 }
 
-fn types(window: &Window<'_>, tally: &mut Tally) -> Vec<TypeView> {
+fn types(window: Window<'_>, tally: &mut Tally) -> Vec<TypeView> {
     window
         .types()
         .map(|(place, entry)| {
@@ -157,7 +157,7 @@ fn types(window: &Window<'_>, tally: &mut Tally) -> Vec<TypeView> {
 }
 
 /// Those going on, and the newest ended ones. One of a service that is gone does not go on.
-fn stalls(window: &Window<'_>) -> Vec<StallView> {
+fn stalls(window: Window<'_>) -> Vec<StallView> {
     let history = window.history();
     let connected = history.gone_since_mono_ns().is_none();
     let known = window.stalls().enumerate();

@@ -28,18 +28,18 @@ impl<'a> Window<'a> {
 
     /// What the service said of itself.
     #[must_use]
-    pub fn hello(&self) -> &'a Hello {
+    pub fn hello(self) -> &'a Hello {
         &self.history.hello
     }
 
     /// The newest sample against the one before it; `None` until the first has come.
     #[must_use]
-    pub fn change(&self) -> Option<Change<'a>> {
+    pub fn change(self) -> Option<Change<'a>> {
         self.history.change()
     }
 
     /// The seconds inside the window, newest first.
-    pub fn seconds(&self) -> impl Iterator<Item = &'a Second> + Clone {
+    pub fn seconds(self) -> impl Iterator<Item = &'a Second> + Clone {
         let oldest = self.newest_mono_ns().saturating_sub(WINDOW_NS);
         let newest_first = self.history.seconds.iter().rev();
         newest_first.take_while(move |second| second.at_mono_ns > oldest)
@@ -48,7 +48,7 @@ impl<'a> Window<'a> {
     /// The time that the seconds inside the window cover: a minute, less at first, more where the newest second comes
     /// after a gap.
     #[must_use]
-    pub fn span_ns(&self) -> u64 {
+    pub fn span_ns(self) -> u64 {
         let intervals = self.seconds().filter_map(|second| second.interval_ns);
         let measured: u64 = intervals.sum();
         if measured > 0 {
@@ -61,7 +61,7 @@ impl<'a> Window<'a> {
 
     /// Event-loop lag over the window, all runtimes together.
     #[must_use]
-    pub fn lag(&self) -> LagView {
+    pub fn lag(self) -> LagView {
         let points = &self.history.lag;
         let mut lags: Vec<u64> = points.iter().filter_map(LagPoint::lag_ns).collect();
         lags.sort_unstable();
@@ -80,7 +80,7 @@ impl<'a> Window<'a> {
     }
 
     /// The largest of the newest points of each runtime.
-    fn lag_now_ns(&self) -> Option<u64> {
+    fn lag_now_ns(self) -> Option<u64> {
         let latest = self.history.latest.as_ref()?;
         let runtimes = latest.runtimes.iter().map(|runtime| runtime.info.id);
         let newest = runtimes.filter_map(|runtime| {
@@ -93,7 +93,7 @@ impl<'a> Window<'a> {
     }
 
     /// The longest stall that reaches into the window.
-    fn longest_stall_ns(&self) -> Option<u64> {
+    fn longest_stall_ns(self) -> Option<u64> {
         let oldest = self.newest_mono_ns().saturating_sub(WINDOW_NS);
         self.stalls()
             .filter(|known| known.is_proper())
@@ -104,21 +104,21 @@ impl<'a> Window<'a> {
     }
 
     /// Those going on first, then the ended ones; newest first.
-    pub(crate) fn stalls(&self) -> impl Iterator<Item = &'a TrackedStall> + use<'a> {
+    pub(crate) fn stalls(self) -> impl Iterator<Item = &'a TrackedStall> + use<'a> {
         self.history.stalls.newest_first()
     }
 
     /// The lanes of the newest sample, with their places.
-    pub(crate) fn lanes(&self) -> impl Iterator<Item = (usize, &'a Entry<Lane>)> {
+    pub(crate) fn lanes(self) -> impl Iterator<Item = (usize, &'a Entry<Lane>)> {
         self.present(self.history.lanes.entries())
     }
 
     /// The types of the newest sample, with their places.
-    pub(crate) fn types(&self) -> impl Iterator<Item = (usize, &'a Entry<Type>)> {
+    pub(crate) fn types(self) -> impl Iterator<Item = (usize, &'a Entry<Type>)> {
         self.present(self.history.types.entries())
     }
 
-    fn present<T>(&self, entries: &'a [Entry<T>]) -> impl Iterator<Item = (usize, &'a Entry<T>)> {
+    fn present<T>(self, entries: &'a [Entry<T>]) -> impl Iterator<Item = (usize, &'a Entry<T>)> {
         let newest = self
             .history
             .seconds
@@ -129,14 +129,14 @@ impl<'a> Window<'a> {
     }
 
     /// The rates of one lane over the window.
-    pub(crate) fn lane_rates(&self, place: usize, lane: &Entry<Lane>) -> Rates {
+    pub(crate) fn lane_rates(self, place: usize, lane: &Entry<Lane>) -> Rates {
         self.rates(lane.born, |second| {
             second.lanes.get(place)?.map(|lane| lane.counts)
         })
     }
 
     /// The rates of one type over the window.
-    pub(crate) fn type_rates(&self, place: usize, r#type: &Entry<Type>) -> Rates {
+    pub(crate) fn type_rates(self, place: usize, r#type: &Entry<Type>) -> Rates {
         self.rates(r#type.born, |second| {
             second.types.get(place)?.map(|r#type| r#type.counts)
         })
@@ -144,7 +144,7 @@ impl<'a> Window<'a> {
 
     /// Sums over the real time of the seconds that have one. Seconds before the thing was born count as time in which
     /// nothing happened to it.
-    fn rates(&self, born: u64, of: impl Fn(&Second) -> Option<Counts>) -> Rates {
+    fn rates(self, born: u64, of: impl Fn(&Second) -> Option<Counts>) -> Rates {
         let mut interval_ns = 0;
         let [mut submitted, mut finished, mut unsuccessful, mut rejected] = [0_u64; 4];
         for second in self.seconds() {
@@ -166,7 +166,7 @@ impl<'a> Window<'a> {
     }
 
     /// Queue wait and run time of a lane's types together.
-    pub(crate) fn lane_quantiles(&self, lane: &str, tally: &mut Tally) -> (Quantiles, Quantiles) {
+    pub(crate) fn lane_quantiles(self, lane: &str, tally: &mut Tally) -> (Quantiles, Quantiles) {
         let of_lane = || {
             let types = self
                 .history
@@ -184,7 +184,7 @@ impl<'a> Window<'a> {
 
     /// The 99th percentile of a type's run time in each of the last `seconds` seconds, oldest first.
     pub(crate) fn run_p99_trend_ns(
-        &self,
+        self,
         place: usize,
         r#type: &Entry<Type>,
         seconds: usize,
@@ -200,12 +200,12 @@ impl<'a> Window<'a> {
             .collect()
     }
 
-    pub(crate) fn newest_mono_ns(&self) -> u64 {
+    pub(crate) fn newest_mono_ns(self) -> u64 {
         let newest = self.history.seconds.back();
         newest.map_or(0, |second| second.at_mono_ns)
     }
 
-    pub(crate) fn history(&self) -> &'a ServiceHistory {
+    pub(crate) fn history(self) -> &'a ServiceHistory {
         self.history
     }
 }

@@ -56,22 +56,20 @@ impl Bucket {
     }
 }
 
-/// The filled buckets of a histogram, in order: 8 bytes each, at most 4 KiB.
+/// The filled buckets of a histogram, packed: two bytes each where neighbours are near and counts are small, at most
+/// 4 KiB in all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SparseHistogram {
-    filled: Vec<(Bucket, u32)>,
+    /// For each bucket in order its distance from the one before, then its count, both in LEB128.
+    packed: Box<[u8]>,
     max_ns: u64,
 }
 
 impl From<&LatencyHistogram> for SparseHistogram {
     fn from(dense: &LatencyHistogram) -> Self {
         let filled = dense.buckets_us();
-        let mut sparse = Self {
-            filled: filled.map(|(us, n)| (Bucket::of_us(us), n)).collect(),
-            max_ns: dense.max_ns().unwrap_or(0),
-        };
-        sparse.keep_small();
-        sparse
+        let filled = filled.map(|(us, count)| (Bucket::of_us(us), count));
+        Self::pack(filled.collect(), dense.max_ns().unwrap_or(0))
     }
 }
 
@@ -79,53 +77,87 @@ impl SparseHistogram {
     /// Whether nothing was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.filled.is_empty()
+        self.packed.is_empty()
     }
 
     /// Adds all of another; counts saturate.
     pub(crate) fn add(&mut self, other: &Self) {
-        self.max_ns = self.max_ns.max(other.max_ns);
-        self.filled.extend_from_slice(&other.filled);
-        // Stable sort finds the two runs that are in order already, and merges them.
-        self.filled.sort_by_key(|(bucket, _)| *bucket);
-        self.join_equals();
-        self.keep_small();
-    }
-
-    /// Gives back the room that growing has left over; for a histogram that is not added to any more.
-    pub(crate) fn shrink(&mut self) {
-        self.filled.shrink_to_fit();
+        let mut filled: Vec<_> = self.filled().chain(other.filled()).collect();
+        // A stable sort finds the two runs that are in order already, and merges them.
+        filled.sort_by_key(|(bucket, _)| *bucket);
+        join_equals(&mut filled);
+        *self = Self::pack(filled, self.max_ns.max(other.max_ns));
     }
 
     /// The figures of this histogram alone.
     #[must_use]
     pub fn quantiles(&self) -> Quantiles {
-        let filled = self
-            .filled
-            .iter()
-            .map(|(bucket, n)| (*bucket, u64::from(*n)));
+        let filled = self.filled();
+        let filled = filled.map(|(bucket, count)| (bucket, u64::from(count)));
         quantiles(filled, self.max_ns)
     }
 
-    fn join_equals(&mut self) {
-        self.filled.dedup_by(|later, kept| {
-            let same = later.0 == kept.0;
-            if same {
-                kept.1 = kept.1.saturating_add(later.1);
-            }
-            same
-        });
-    }
-
-    fn keep_small(&mut self) {
+    /// Packs buckets in order, made coarser until they are few enough.
+    fn pack(mut filled: Vec<(Bucket, u32)>, max_ns: u64) -> Self {
         let mut bits = 0;
         // Three rounds at most: an eighth of all buckets is fewer than are kept.
-        while self.filled.len() > MAX_FILLED {
+        while filled.len() > MAX_FILLED {
             bits += 1;
-            for (bucket, _) in &mut self.filled {
+            for (bucket, _) in &mut filled {
                 *bucket = bucket.coarser(bits);
             }
-            self.join_equals();
+            join_equals(&mut filled);
+        }
+        let mut packed = Vec::with_capacity(2 * filled.len());
+        let mut before = 0;
+        for (bucket, count) in filled {
+            put_leb128(&mut packed, u32::from(bucket.0 - before));
+            put_leb128(&mut packed, count);
+            before = bucket.0;
+        }
+        Self {
+            packed: packed.into_boxed_slice(),
+            max_ns,
+        }
+    }
+
+    fn filled(&self) -> impl Iterator<Item = (Bucket, u32)> + Clone {
+        let mut rest = self.packed.iter();
+        let mut bucket = 0;
+        std::iter::from_fn(move || {
+            bucket += take_leb128(&mut rest)? as u16;
+            Some((Bucket(bucket), take_leb128(&mut rest)?))
+        })
+    }
+}
+
+fn join_equals(filled: &mut Vec<(Bucket, u32)>) {
+    filled.dedup_by(|later, kept| {
+        let same = later.0 == kept.0;
+        if same {
+            kept.1 = kept.1.saturating_add(later.1);
+        }
+        same
+    });
+}
+
+fn put_leb128(packed: &mut Vec<u8>, mut number: u32) {
+    while number >= 0x80 {
+        packed.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    packed.push(number as u8);
+}
+
+fn take_leb128<'a>(packed: &mut impl Iterator<Item = &'a u8>) -> Option<u32> {
+    let mut number = 0;
+    let mut shift = 0;
+    loop {
+        let byte = packed.next()?;
+        number |= u32::from(byte & 0x7f) << shift;
+        shift += 7;
+        if byte & 0x80 == 0 {
+            return Some(number);
         }
     }
 }
@@ -153,16 +185,14 @@ impl Default for Tally {
 impl Tally {
     /// Adds all of a histogram.
     pub fn add(&mut self, sparse: &SparseHistogram) {
-        for (bucket, count) in &sparse.filled {
-            self.counts[usize::from(bucket.0)] += u64::from(*count);
+        let (mut low, mut high) = self.touched;
+        for (bucket, count) in sparse.filled() {
+            let index = usize::from(bucket.0);
+            self.counts[index] += u64::from(count);
+            low = low.min(index);
+            high = high.max(index);
         }
-        if let (Some(first), Some(last)) = (sparse.filled.first(), sparse.filled.last()) {
-            let (low, high) = self.touched;
-            self.touched = (
-                low.min(usize::from(first.0.0)),
-                high.max(usize::from(last.0.0)),
-            );
-        }
+        self.touched = (low, high);
         self.max_ns = self.max_ns.max(sparse.max_ns);
     }
 
@@ -287,7 +317,7 @@ mod tests {
             .collect();
         let dense = dense(&values);
         let sparse = SparseHistogram::from(&dense);
-        assert!(sparse.filled.len() <= MAX_FILLED);
+        assert!(sparse.filled().count() <= MAX_FILLED);
         let (exact, coarse) = (expected(&dense), sparse.quantiles());
         assert_eq!(coarse.count, exact.count);
         for (exact, coarse) in [(exact.p50_ns, coarse.p50_ns), (exact.p99_ns, coarse.p99_ns)] {

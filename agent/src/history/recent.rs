@@ -25,12 +25,7 @@ impl Recent {
         }
         match self.slots.back_mut() {
             Some((began, slot)) if at_mono_ns.saturating_sub(*began) < SLOT_NS => slot.add(&sparse),
-            newest => {
-                if let Some((_, full)) = newest {
-                    full.shrink();
-                }
-                self.slots.push_back((at_mono_ns, sparse));
-            }
+            _ => self.slots.push_back((at_mono_ns, sparse)),
         }
     }
 

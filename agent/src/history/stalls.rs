@@ -59,7 +59,7 @@ impl Stalls {
         for known in self.known.iter_mut().filter(|known| known.ongoing) {
             let stall = &mut known.stall;
             let runtime = sample.runtimes.iter().find(|r| r.info.id == stall.runtime);
-            let still = match (runtime, stall.worker) {
+            let goes_on = match (runtime, stall.worker) {
                 (None, _) => false,
                 // Outside the workers only the event can say.
                 (Some(_), None) => true,
@@ -68,7 +68,7 @@ impl Stalls {
                     workers.any(|w| w.index == index && w.state == WorkerState::Stalled)
                 }
             };
-            if still {
+            if goes_on {
                 let age_ns = sample.at_mono_ns.saturating_sub(stall.began_mono_ns);
                 stall.length_ns = stall.length_ns.max(age_ns);
             } else {

@@ -161,7 +161,6 @@ impl Connection {
     /// The next line. Cancel safe: a line half read stays in the buffer.
     async fn next_line(&mut self) -> Result<String, Close> {
         match self.lines.next().await {
-            None => Err(Close::Quietly),
             Some(Ok(line)) => Ok(line),
             Some(Err(LinesCodecError::MaxLineLengthExceeded)) => Err(Close::Refuse(
                 Loss::OversizedFrame,
@@ -170,7 +169,7 @@ impl Connection {
             Some(Err(LinesCodecError::Io(error))) if error.kind() == io::ErrorKind::InvalidData => {
                 Err(Close::malformed("a line is not UTF-8"))
             }
-            Some(Err(LinesCodecError::Io(_))) => Err(Close::Quietly),
+            None | Some(Err(LinesCodecError::Io(_))) => Err(Close::Quietly),
         }
     }
 
@@ -215,7 +214,7 @@ impl Connection {
                 ToAgent::Subscribe(_) => return Close::malformed("a service cannot subscribe"),
                 ToAgent::Unknown => continue,
             };
-            self.hub.from_service(self.id, frame).await;
+            self.hub.frame(self.id, frame).await;
             pace.wait().await;
         }
     }

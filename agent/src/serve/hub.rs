@@ -98,7 +98,7 @@ impl HubHandle {
         answered.await.unwrap_or_else(gone)
     }
 
-    pub(super) async fn from_service(&self, id: ConnectionId, frame: FromService) {
+    pub(super) async fn frame(&self, id: ConnectionId, frame: FromService) {
         self.send(Message::Frame(id, frame)).await;
     }
 

@@ -54,7 +54,7 @@ impl Viewer {
 /// All viewers of the agent.
 #[derive(Debug, Default)]
 pub(super) struct Viewers {
-    viewers: HashMap<ConnectionId, Viewer>,
+    by_connection: HashMap<ConnectionId, Viewer>,
     /// The services as they were last sent.
     sent: Option<Services>,
     tally: Tally,
@@ -67,16 +67,16 @@ impl Viewers {
             backfilled: HashSet::new(),
             has_services: false,
         };
-        self.viewers.insert(id, viewer);
+        self.by_connection.insert(id, viewer);
     }
 
     pub(super) fn remove(&mut self, id: ConnectionId) {
-        self.viewers.remove(&id);
+        self.by_connection.remove(&id);
     }
 
     /// A service is no longer kept. Should it come back, its charts begin anew.
     pub(super) fn forget(&mut self, instance: InstanceId) {
-        for viewer in self.viewers.values_mut() {
+        for viewer in self.by_connection.values_mut() {
             viewer.backfilled.remove(&instance);
         }
     }
@@ -88,7 +88,7 @@ impl Viewers {
         dropped: &mut AgentDropped,
         now: Now,
     ) {
-        if self.viewers.is_empty() {
+        if self.by_connection.is_empty() {
             return;
         }
         let mut list: Vec<_> = services.values().map(|s| s.history.summary(now)).collect();
@@ -102,7 +102,7 @@ impl Viewers {
             agent_dropped: *dropped,
         };
         let changed = self.sent.as_ref() != Some(&current);
-        let waiting = self.viewers.values_mut();
+        let waiting = self.by_connection.values_mut();
         let waiting: Vec<_> = waiting
             .filter(|viewer| changed || !viewer.has_services)
             .collect();
@@ -125,7 +125,7 @@ impl Viewers {
         now: Now,
     ) {
         let instance = service.history.hello.instance;
-        let viewers = self.viewers.values();
+        let viewers = self.by_connection.values();
         let ready: Vec<_> = viewers
             .filter(|v| v.backfilled.contains(&instance))
             .collect();
@@ -147,7 +147,7 @@ impl Viewers {
         now: Now,
     ) {
         for (instance, service) in services {
-            let viewers = self.viewers.values_mut();
+            let viewers = self.by_connection.values_mut();
             let new: Vec<_> = viewers
                 .filter(|v| !v.backfilled.contains(instance) && v.has_room_for_two())
                 .collect();
@@ -155,7 +155,7 @@ impl Viewers {
                 continue;
             }
             let window = service.history.window();
-            let charts: Arc<[u8]> = line(&ToViewer::Backfill(backfill(&window))).into();
+            let charts: Arc<[u8]> = line(&ToViewer::Backfill(backfill(window))).into();
             let figures = view_frame(service, now, &mut self.tally);
             for viewer in new {
                 // The next tick tries again, so what finds no room for its charts has lost nothing.
@@ -172,6 +172,6 @@ impl Viewers {
 
 fn view_frame(service: &Service, now: Now, tally: &mut Tally) -> Arc<[u8]> {
     let window = service.history.window();
-    let view = view(&window, now, service.dropped, tally);
+    let view = view(window, now, service.dropped, tally);
     line(&ToViewer::View(Box::new(view))).into()
 }

@@ -1,7 +1,5 @@
 //! The figures of a view, from hand-made samples: no socket, no clock, no sleeping.
 
-mod common;
-
 use ax_agent::{
     CleanSample,
     clock::Now,
@@ -16,7 +14,7 @@ use ax_wire::{
 };
 use proptest::prelude::*;
 
-use common::{EPOCH_UNIX_NS, MS, SECOND, done, hello, job_type, lag_point, lane, sample};
+use crate::common::{EPOCH_UNIX_NS, MS, SECOND, done, hello, job_type, lag_point, lane, sample};
 
 fn at(seconds: u64) -> Now {
     Now {
@@ -42,7 +40,7 @@ fn feed(history: &mut ServiceHistory, sample: Sample) {
 fn seen(history: &ServiceHistory, seconds: u64) -> ServiceView {
     let dropped = AgentDropped::default();
     view(
-        &history.window(),
+        history.window(),
         at(seconds),
         dropped,
         &mut Tally::default(),
@@ -144,7 +142,7 @@ fn what_is_older_than_a_minute_leaves_the_figures_and_stays_in_the_charts() {
     assert_close(view.lanes[0].rates.finished_per_s, 10.0);
     assert_eq!(view.types[0].run.max_ns, Some(MS), "the slow ones are gone");
     assert_eq!(view.types[0].run_p99_trend_ns.len(), 120);
-    let points = backfill(&history.window()).points;
+    let points = backfill(history.window()).points;
     assert_eq!(points.len(), 121);
     assert_close(points[30].finished_per_s, 1.0);
 }
@@ -155,7 +153,7 @@ fn fifteen_minutes_are_kept_and_no_more() {
     for second in 1..=2_000 {
         feed(&mut history, busy(second, 1, 1));
     }
-    let points = backfill(&history.window()).points;
+    let points = backfill(history.window()).points;
     assert_eq!(points.len(), 901);
     assert_eq!(points[0].at_unix_ns, EPOCH_UNIX_NS + 1_100 * SECOND);
 }
@@ -452,7 +450,7 @@ fn a_stepped_wall_clock_moves_the_points_after_it() {
         unix_ns: 5 * SECOND,
     });
     feed(&mut history, stepped);
-    let points = backfill(&history.window()).points;
+    let points = backfill(history.window()).points;
     assert_eq!(points[0].at_unix_ns, EPOCH_UNIX_NS + SECOND);
     assert_eq!(points[1].at_unix_ns, 5 * SECOND);
 }
@@ -518,7 +516,7 @@ proptest! {
             history.events(Events { events: vec![Event::StallBegan(began)] }, at(1));
             // Out of order is one of the wild things, and refused.
             let _ = history.sample(CleanSample::from(wild), at(1));
-            let view = view(&history.window(), at(2), dropped, &mut Tally::default());
+            let view = view(history.window(), at(2), dropped, &mut Tally::default());
             for lane in &view.lanes {
                 for rate in [lane.rates.submitted_per_s, lane.rates.finished_per_s].into_iter().flatten() {
                     prop_assert!(rate.is_finite() && rate >= 0.0, "{rate}");
@@ -540,7 +538,9 @@ proptest! {
         let mut history = history();
         let mut all = ax_wire::LatencyHistogram::new();
         for (index, runs) in seconds.iter().enumerate() {
-            runs.iter().for_each(|ns| all.record_ns(*ns));
+            for ns in runs {
+                all.record_ns(*ns);
+            }
             let second = index as u64 + 1;
             feed(&mut history, Sample {
                 types: vec![job_type("t", "api", done(second), runs)],

@@ -1,11 +1,9 @@
 //! Hand-made frames, and an agent on a temporary socket with people to talk to it.
 
-#![expect(
-    dead_code,
-    reason = "each test file is a crate of its own and uses a part of this one"
-)]
-
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use ax_agent::{Agent, CancellationToken, Config};
 use ax_wire::{
@@ -188,12 +186,7 @@ impl TestAgent {
     }
 
     pub async fn connect(&self) -> Peer {
-        let stream = UnixStream::connect(self.socket()).await.expect("connects");
-        let (read, write) = stream.into_split();
-        Peer {
-            lines: FramedRead::new(read, frame::lines_codec()),
-            write,
-        }
+        Peer::connect(&self.socket()).await
     }
 
     pub async fn service(&self, hello: &Hello) -> Peer {
@@ -233,6 +226,15 @@ pub struct Peer {
 }
 
 impl Peer {
+    pub async fn connect(socket: &Path) -> Self {
+        let stream = UnixStream::connect(socket).await.expect("connects");
+        let (read, write) = stream.into_split();
+        Self {
+            lines: FramedRead::new(read, frame::lines_codec()),
+            write,
+        }
+    }
+
     pub async fn send<T: Serialize>(&mut self, frame: &T) {
         let mut line = Vec::new();
         frame::encode(frame, &mut line).expect("encodes");
@@ -246,6 +248,11 @@ impl Peer {
 
     pub async fn send_sample(&mut self, sample: Sample) {
         self.send(&ToAgent::Sample(Box::new(sample))).await;
+    }
+
+    /// Reads a line unlooked at; `false` at the end.
+    pub async fn skip(&mut self) -> bool {
+        self.lines.next().await.is_some()
     }
 
     /// The next frame; panics at the end of the connection.

@@ -1,0 +1,7 @@
+//! The agent as its users see it: figures from hand-made samples, the socket with services and viewers on it, and
+//! what it costs.
+
+mod budget;
+mod common;
+mod socket;
+mod window;
