@@ -7,7 +7,7 @@
 //!                       +--> cli: services, status, watch, demo --headless
 //! ```
 //!
-//! Judgement is not made here but in the agent; what is drawn is an immutable [clone](world) of what it told.
+//! Judgement is not made here but in the agent; what is drawn is an immutable clone of what it told.
 
 mod app;
 mod cli;

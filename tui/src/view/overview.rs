@@ -42,7 +42,7 @@ impl Screen<'_> {
         let [lag, workers, process] = Layout::horizontal([
             Constraint::Fill(1),
             Constraint::Length(38),
-            Constraint::Length(30),
+            Constraint::Length(31),
         ])
         .areas(charts);
         self.lag(view, lag, buf);
