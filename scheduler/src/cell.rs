@@ -1,0 +1,393 @@
+//! A job in memory: one allocation from submit to result, and a second one while it runs.
+//!
+//! ```text
+//!  JobHandle --+                  +-- lane's queue, then the runner's entry in the lane
+//!              +--> JobCell <-----+
+//!  JobContext -+                  +-- Run (the future, boxed while it runs)
+//! ```
+//!
+//! The cell holds what is the user's (closure, output) behind a small lock of its own, which is never held while
+//! the user's code runs. A cell that has ended holds nothing of the user's but an output whose handle is alive, so
+//! that whoever drops the last reference runs no foreign destructor.
+
+use std::{
+    error::Error,
+    future::Future,
+    mem,
+    panic::Location,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool, AtomicU32, AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+    },
+    task::{Context, Poll, Waker, ready},
+    time::Duration,
+};
+
+use ax_probe::{
+    slot::Subject,
+    task_type::{End, TaskType},
+};
+use ax_wire::{JobId, TraceId};
+use parking_lot::Mutex;
+use pin_project_lite::pin_project;
+use tokio_util::sync::CancellationToken;
+
+use crate::{JobContext, JobError, guard, shared::Shared, state::StateCell};
+
+/// What every job has, whatever its closure.
+pub(crate) struct Header {
+    pub(crate) id: JobId,
+    pub(crate) trace: TraceId,
+    pub(crate) task: &'static TaskType,
+    pub(crate) place: &'static Location<'static>,
+    pub(crate) lane: Arc<Shared>,
+    /// From its start; `u64::MAX` for none.
+    pub(crate) timeout_ns: u64,
+    pub(crate) ready_ns: u64,
+    /// Written once, under the lane's lock, before the state says running.
+    pub(crate) started_ns: AtomicU64,
+    /// The runner that has it, written as `started_ns` is.
+    pub(crate) runner: AtomicU32,
+    pub(crate) priority: u8,
+    pub(crate) state: StateCell,
+    /// Somebody asked for its cancellation while it ran, or its timeout passed.
+    cancelling: AtomicBool,
+}
+
+impl Header {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the one place that makes it, with each argument named like its field"
+    )]
+    pub(crate) fn new(
+        id: JobId,
+        trace: TraceId,
+        task: &'static TaskType,
+        place: &'static Location<'static>,
+        lane: Arc<Shared>,
+        timeout_ns: u64,
+        ready_ns: u64,
+        priority: u8,
+    ) -> Self {
+        Self {
+            id,
+            trace,
+            task,
+            place,
+            lane,
+            timeout_ns,
+            ready_ns,
+            started_ns: AtomicU64::new(0),
+            runner: AtomicU32::new(0),
+            priority,
+            state: StateCell::new(),
+            cancelling: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn subject(&self) -> Subject {
+        Subject {
+            task: self.task,
+            job: Some(self.id),
+            trace: Some(self.trace),
+            place: self.place,
+        }
+    }
+
+    pub(crate) fn is_cancelling(&self) -> bool {
+        self.cancelling.load(Acquire)
+    }
+
+    pub(crate) fn started_ns(&self) -> u64 {
+        self.started_ns.load(Relaxed)
+    }
+
+    pub(crate) fn timed_out(&self) -> JobError {
+        JobError::TimedOut {
+            after: Duration::from_nanos(self.timeout_ns),
+        }
+    }
+}
+
+/// A job whose closure and result are hidden.
+pub(crate) trait Job: Send + Sync {
+    fn header(&self) -> &Header;
+
+    /// Makes what a runner polls. Runs no code of the user.
+    fn start(self: Arc<Self>) -> Pin<Box<dyn Run>>;
+
+    /// Puts the error in the place of closure or output, which is dropped: run it through [`guard::catch`].
+    fn fail(&self, error: JobError);
+
+    /// The state and all counts say that it has ended: hands the outcome to the handle. Must follow each end.
+    fn publish(&self);
+
+    /// The token of its context, made on first use.
+    fn token(&self) -> CancellationToken;
+
+    /// Tells the running job, through its token, that it should end. True for the first call.
+    fn signal_cancel(&self) -> bool;
+}
+
+/// A job as its handle sees it.
+pub(crate) trait Join<T>: Job {
+    fn poll_outcome(&self, cx: &mut Context<'_>) -> Poll<Result<T, JobError>>;
+
+    /// The handle is gone: nobody wants the outcome.
+    fn detach(&self);
+}
+
+/// A running job.
+pub(crate) trait Run: Send {
+    fn job(&self) -> &dyn Job;
+
+    /// Calls the closure at first, then polls its future; drops the future as soon as it is ready. Runs the user's
+    /// code: through [`guard::catch`] only.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<End>;
+
+    /// Drops the future before it is ready. Runs the user's code, like `poll`.
+    fn drop_future(self: Pin<&mut Self>);
+}
+
+/// What the cell holds for the user.
+enum Content<F, T> {
+    /// Not begun.
+    Body(F),
+    /// Running, or handed out.
+    Empty,
+    /// How it ended; the handle may have it once the state says so.
+    Outcome(Result<T, JobError>),
+}
+
+struct Inner<F, T> {
+    content: Content<F, T>,
+    waker: Option<Waker>,
+    token: Option<CancellationToken>,
+    detached: bool,
+}
+
+pub(crate) struct JobCell<F, T> {
+    header: Header,
+    inner: Mutex<Inner<F, T>>,
+}
+
+impl<F, T> JobCell<F, T> {
+    pub(crate) fn new(header: Header, body: F) -> Self {
+        Self {
+            header,
+            inner: Mutex::new(Inner {
+                content: Content::Body(body),
+                waker: None,
+                token: None,
+                detached: false,
+            }),
+        }
+    }
+
+    fn settle(&self, outcome: Result<T, JobError>) {
+        let before = mem::replace(&mut self.inner.lock().content, Content::Outcome(outcome));
+        // The lock is released: this may be a closure or an output, with a destructor of the user.
+        drop(before);
+    }
+
+    fn take_body(&self) -> Option<F> {
+        let mut inner = self.inner.lock();
+        match mem::replace(&mut inner.content, Content::Empty) {
+            Content::Body(body) => Some(body),
+            other => {
+                inner.content = other;
+                None
+            }
+        }
+    }
+}
+
+impl<F, Fut, T, E> Job for JobCell<F, T>
+where
+    F: FnOnce(JobContext) -> Fut + Send + 'static,
+    Fut: Future<Output = Result<T, E>> + Send + 'static,
+    T: Send + 'static,
+    E: Into<Box<dyn Error + Send + Sync>> + 'static,
+{
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn start(self: Arc<Self>) -> Pin<Box<dyn Run>> {
+        Box::pin(RunJob {
+            cell: self,
+            future: None,
+        })
+    }
+
+    fn fail(&self, error: JobError) {
+        self.settle(Err(error));
+    }
+
+    fn publish(&self) {
+        let (waker, token, unwanted) = {
+            let mut inner = self.inner.lock();
+            let unwanted = inner
+                .detached
+                .then(|| mem::replace(&mut inner.content, Content::Empty));
+            (inner.waker.take(), inner.token.take(), unwanted)
+        };
+        let handed = guard::catch(|| {
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+            drop((token, unwanted));
+        });
+        if let Err(message) = handed {
+            warn_of_panic(&self.header, &message);
+        }
+    }
+
+    fn token(&self) -> CancellationToken {
+        let (token, cancelling) = {
+            let mut inner = self.inner.lock();
+            let token = inner.token.get_or_insert_default().clone();
+            (token, self.header.is_cancelling())
+        };
+        if cancelling {
+            token.cancel();
+        }
+        token
+    }
+
+    fn signal_cancel(&self) -> bool {
+        let (first, token) = {
+            // Under the lock, so that a token made meanwhile either sees the flag or is found here.
+            let inner = self.inner.lock();
+            let first = !self.header.cancelling.swap(true, Release);
+            (first, inner.token.clone())
+        };
+        if let Some(Err(message)) = token.map(|token| guard::catch(|| token.cancel())) {
+            warn_of_panic(&self.header, &message);
+        }
+        first
+    }
+}
+
+/// A panic that has no outcome to go into: a waker, or the destructor of what nobody wanted.
+pub(crate) fn warn_of_panic(header: &Header, message: &str) {
+    tracing::warn!(
+        job = header.id.0,
+        job_type = header.task.name(),
+        message,
+        "a destructor or waker of a job panicked after the job had ended"
+    );
+}
+
+impl<F, T> Join<T> for JobCell<F, T>
+where
+    Self: Job,
+{
+    fn poll_outcome(&self, cx: &mut Context<'_>) -> Poll<Result<T, JobError>> {
+        let mut new_waker = None;
+        loop {
+            let mut inner = self.inner.lock();
+            if self.header.state.get().is_end() {
+                match mem::replace(&mut inner.content, Content::Empty) {
+                    Content::Outcome(outcome) => return Poll::Ready(outcome),
+                    // Withdrawn by another thread, which will put the outcome here and publish it.
+                    body @ Content::Body(_) => inner.content = body,
+                    Content::Empty => {
+                        drop(inner);
+                        panic!("a JobHandle was polled again after it had given its outcome");
+                    }
+                }
+            }
+            match new_waker.take() {
+                None => {
+                    let known = inner.waker.as_ref();
+                    if known.is_some_and(|known| known.will_wake(cx.waker())) {
+                        return Poll::Pending;
+                    }
+                    // Cloning a waker is the user's code: not under the lock.
+                    drop(inner);
+                    new_waker = Some(cx.waker().clone());
+                }
+                Some(new) => {
+                    let before = inner.waker.replace(new);
+                    drop(inner);
+                    drop(before);
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+
+    fn detach(&self) {
+        let (waker, outcome) = {
+            let mut inner = self.inner.lock();
+            inner.detached = true;
+            let outcome = match mem::replace(&mut inner.content, Content::Empty) {
+                // The runner will want the body; it drops the outcome itself when it finds `detached`.
+                body @ Content::Body(_) => {
+                    inner.content = body;
+                    None
+                }
+                other => Some(other),
+            };
+            (inner.waker.take(), outcome)
+        };
+        drop((waker, outcome));
+    }
+}
+
+pin_project! {
+    struct RunJob<F, T, Fut> {
+        cell: Arc<JobCell<F, T>>,
+        #[pin]
+        future: Option<Fut>,
+    }
+}
+
+impl<F, Fut, T, E> Run for RunJob<F, T, Fut>
+where
+    F: FnOnce(JobContext) -> Fut + Send + 'static,
+    Fut: Future<Output = Result<T, E>> + Send + 'static,
+    T: Send + 'static,
+    E: Into<Box<dyn Error + Send + Sync>> + 'static,
+{
+    fn job(&self) -> &dyn Job {
+        &*self.cell
+    }
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<End> {
+        let mut this = self.project();
+        if let Some(body) = this.cell.take_body() {
+            let context = JobContext::new(Arc::<JobCell<F, T>>::clone(this.cell));
+            this.future.set(Some(body(context)));
+        }
+        let future = this.future.as_mut().as_pin_mut();
+        let future = future.expect("made from the body by the first poll, dropped by the last");
+        let output = ready!(future.poll(cx));
+        this.future.set(None);
+        let (end, outcome) = match output {
+            Ok(value) => (End::Succeeded, Ok(value)),
+            Err(error) => {
+                // Even where the job is being cancelled: converting and dropping it is the job's code.
+                let error = JobError::Failed(error.into());
+                // A job that answers its cancellation with an error has been cancelled.
+                if this.cell.header.is_cancelling() {
+                    drop(error);
+                    (End::Cancelled, Err(JobError::Cancelled))
+                } else {
+                    (End::Failed, Err(error))
+                }
+            }
+        };
+        this.cell.settle(outcome);
+        Poll::Ready(end)
+    }
+
+    fn drop_future(self: Pin<&mut Self>) {
+        self.project().future.set(None);
+    }
+}

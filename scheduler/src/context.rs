@@ -1,0 +1,69 @@
+//! What a running job knows of itself.
+
+use std::{fmt, sync::Arc};
+
+use ax_wire::{JobId, TraceId};
+use tokio_util::sync::CancellationToken;
+
+use crate::cell::Job;
+
+/// Given to the job's closure.
+///
+/// Cheap to clone and free to ignore: the cancellation token is allocated on first use.
+#[derive(Clone)]
+pub struct JobContext {
+    job: Arc<dyn Job>,
+}
+
+impl JobContext {
+    pub(crate) fn new(job: Arc<dyn Job>) -> Self {
+        Self { job }
+    }
+
+    /// The job.
+    #[must_use]
+    pub fn id(&self) -> JobId {
+        self.job.header().id
+    }
+
+    /// The trace that the job belongs to: inherited where it was submitted inside a job or a wrapped task, else new.
+    /// What is submitted inside this job inherits it.
+    #[must_use]
+    pub fn trace(&self) -> TraceId {
+        self.job.header().trace
+    }
+
+    /// Which run of the job this is, from 1.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        1
+    }
+
+    /// Whether the job has been asked to end: by [`JobHandle::cancel`](crate::JobHandle::cancel), by its timeout, or
+    /// by the scheduler's shutdown.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.job.header().is_cancelling()
+    }
+
+    /// Waits until the job is asked to end. From then on the job has the lane's cancel grace until its future is
+    /// dropped. Cancel safe.
+    pub async fn cancelled(&self) {
+        self.token().cancelled().await;
+    }
+
+    /// The token that fires when the job is asked to end, to hand on to what the job starts.
+    #[must_use]
+    pub fn token(&self) -> CancellationToken {
+        self.job.token()
+    }
+}
+
+impl fmt::Debug for JobContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobContext")
+            .field("id", &self.id())
+            .field("trace", &self.trace())
+            .finish_non_exhaustive()
+    }
+}

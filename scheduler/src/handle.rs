@@ -1,0 +1,86 @@
+//! The submitter's end of a job.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use ax_wire::{JobId, TraceId};
+
+use crate::{JobError, JobState, cell::Join};
+
+/// A submitted job: a future of its result.
+///
+/// Dropping the handle detaches the job: it runs on, it is counted as ever, and its result is dropped when it ends.
+/// Use [`JobHandle::cancel`] to stop it.
+///
+/// Cancel safe: `&mut handle` may be polled in a `select!` and again later. By the time the result is there, the
+/// job's slot in the lane is free and every count says so.
+///
+/// # Panics
+///
+/// When polled again after it gave the result.
+pub struct JobHandle<T> {
+    job: Arc<dyn Join<T>>,
+}
+
+impl<T> JobHandle<T> {
+    pub(crate) fn new(job: Arc<dyn Join<T>>) -> Self {
+        Self { job }
+    }
+
+    /// The job. Ids of one process are unique and sort by submission.
+    #[must_use]
+    pub fn id(&self) -> JobId {
+        self.job.header().id
+    }
+
+    /// The trace that the job belongs to.
+    #[must_use]
+    pub fn trace(&self) -> TraceId {
+        self.job.header().trace
+    }
+
+    /// Where the job stands now.
+    #[must_use]
+    pub fn status(&self) -> JobState {
+        self.job.header().state.get()
+    }
+
+    /// Asks the job to end; does not wait for it.
+    ///
+    /// A queued job ends at once, and its closure is dropped on this thread. A running job gets its token
+    /// ([`JobContext::cancelled`](crate::JobContext::cancelled)); if its future is not ready by the end of the lane's
+    /// cancel grace, the future is dropped. What the job returns meanwhile counts: `Ok` is a success, an error becomes
+    /// [`JobError::Cancelled`]. For a job that has ended this does nothing.
+    pub fn cancel(&self) {
+        let job: &dyn crate::cell::Job = &*self.job;
+        job.header().lane.cancel(job);
+    }
+}
+
+impl<T> Future for JobHandle<T> {
+    type Output = Result<T, JobError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.job.poll_outcome(cx)
+    }
+}
+
+impl<T> Drop for JobHandle<T> {
+    fn drop(&mut self) {
+        self.job.detach();
+    }
+}
+
+impl<T> fmt::Debug for JobHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobHandle")
+            .field("id", &self.id())
+            .field("status", &self.status())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,268 @@
+//! A runner: a task that takes job after job from its lane, so that a job costs no task of its own.
+//!
+//! It owns what it runs. A timeout or a cancellation is the runner dropping the future; the slot in the lane goes back
+//! once, in [`Runner::end`], whichever way the job ended. When the runtime drops the runner itself, its `Drop` ends the
+//! job and then the lane.
+
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use ax_probe::{slot, task_type::End};
+use tokio::{
+    task::coop,
+    time::{Instant, Sleep, sleep_until},
+};
+
+use crate::{
+    JobError,
+    cell::{Run, warn_of_panic},
+    guard,
+    shared::{Mode, Next, Shared},
+    time,
+};
+
+/// Jobs that the runners of one lane start together before each lets other tasks run. Larger saves about 5 ns a job,
+/// and makes every other task of the runtime wait longer for its turn.
+const JOBS_PER_TURN: u64 = 64;
+
+/// The same bound in time, for jobs that compute: looked at between two jobs.
+const TIME_PER_TURN: Duration = Duration::from_micros(250);
+
+/// One poll's share of the lane's turn: a lane never takes more of the runtime by having more runners.
+struct Turn {
+    jobs_left: u64,
+    ends_ns: u64,
+}
+
+impl Turn {
+    fn begin(running: u64, now_ns: u64) -> Self {
+        let sharers = running.max(1);
+        Self {
+            jobs_left: (JOBS_PER_TURN / sharers).max(1),
+            ends_ns: now_ns + TIME_PER_TURN.as_nanos() as u64 / sharers,
+        }
+    }
+
+    /// Whether one more job may begin.
+    fn goes_on(&mut self, now_ns: u64) -> bool {
+        self.jobs_left -= 1;
+        self.jobs_left > 0 && now_ns < self.ends_ns && coop::has_budget_remaining()
+    }
+}
+
+/// The job that a runner has.
+struct Current {
+    run: Pin<Box<dyn Run>>,
+    timeout_at_ns: u64,
+    /// When the grace of its cancellation ends, once the runner has seen that it is being cancelled.
+    grace_ends_ns: Option<u64>,
+    /// What the timer is set to; `u64::MAX` for not set.
+    armed_ns: u64,
+}
+
+pub(crate) struct Runner {
+    lane: Arc<Shared>,
+    number: u32,
+    current: Option<Current>,
+    /// Kept from job to job, and dropped when the runner parks.
+    timer: Option<Pin<Box<Sleep>>>,
+    registered: bool,
+    /// It has ended by itself, not by its runtime.
+    left: bool,
+}
+
+impl Runner {
+    pub(crate) fn new(lane: Arc<Shared>, number: u32) -> Self {
+        Self {
+            lane,
+            number,
+            current: None,
+            timer: None,
+            registered: false,
+            left: false,
+        }
+    }
+
+    /// Polls the job once. `Some` when it has ended, or has to.
+    fn poll_job(current: &mut Current, cx: &mut Context<'_>, now_ns: &mut u64) -> Option<End> {
+        let task = current.run.job().header().task;
+        let polled = guard::catch(|| {
+            let subject = current.run.job().header().subject();
+            let entered = slot::enter(&subject, *now_ns);
+            let polled = current.run.as_mut().poll(cx);
+            entered.leave();
+            polled
+        });
+        let begun_ns = std::mem::replace(now_ns, time::now_ns());
+        task.polled(now_ns.saturating_sub(begun_ns));
+        match polled {
+            Ok(Poll::Ready(end)) => Some(end),
+            Ok(Poll::Pending) => None,
+            Err(message) => Some(Self::stop(
+                current,
+                End::Panicked,
+                JobError::Panicked(message),
+                *now_ns,
+            )),
+        }
+    }
+
+    /// Ends a job that did not end by itself: token, future, outcome, in that order. A panic on the way becomes the
+    /// reason.
+    fn stop(current: &mut Current, end: End, error: JobError, now_ns: u64) -> End {
+        current.run.job().signal_cancel();
+        let dropped = guard::catch(|| {
+            let entered = slot::enter(&current.run.job().header().subject(), now_ns);
+            current.run.as_mut().drop_future();
+            entered.leave();
+        });
+        let (end, error) = match dropped {
+            Ok(()) => (end, error),
+            Err(message) => (End::Panicked, JobError::Panicked(message)),
+        };
+        let job = current.run.job();
+        if let Err(message) = guard::catch(|| job.fail(error)) {
+            warn_of_panic(job.header(), &message);
+        }
+        end
+    }
+
+    /// The job is pending: ends it if its time is over, else arms the timer for when it will be.
+    fn check_time(
+        current: &mut Current,
+        timer: &mut Option<Pin<Box<Sleep>>>,
+        cx: &mut Context<'_>,
+        now_ns: u64,
+    ) -> Option<End> {
+        let header = current.run.job().header();
+        if header.is_cancelling() && current.grace_ends_ns.is_none() {
+            let grace = header.lane.settings.cancel_grace;
+            let grace = ax_probe::clock::duration_ns(grace);
+            current.grace_ends_ns = Some(now_ns.saturating_add(grace));
+        }
+        // The clock decides, not the timer: a job that uses up its task's budget on each poll would keep the timer
+        // from ever being ready.
+        if now_ns >= current.timeout_at_ns {
+            let error = header.timed_out();
+            return Some(Self::stop(current, End::TimedOut, error, now_ns));
+        }
+        let grace_ends_ns = current.grace_ends_ns.unwrap_or(u64::MAX);
+        if now_ns >= grace_ends_ns {
+            let error = JobError::Cancelled;
+            return Some(Self::stop(current, End::Cancelled, error, now_ns));
+        }
+        let due_ns = current.timeout_at_ns.min(grace_ends_ns);
+        if due_ns != current.armed_ns {
+            current.armed_ns = due_ns;
+            // Without the runtime's time driver this panics, with a message that says so: the job gets it.
+            if let Err(message) = guard::catch(|| arm(timer, time::between(now_ns, due_ns), cx)) {
+                let error = JobError::Panicked(message);
+                return Some(Self::stop(current, End::Panicked, error, now_ns));
+            }
+        }
+        None
+    }
+
+    /// Counts the end of `current`, tells its handle, and says what the runner does next.
+    fn end(&self, current: Current, end: End, take: bool, now_ns: u64) -> Next {
+        let job = current.run.job();
+        let header = job.header();
+        let run_ns = now_ns.saturating_sub(header.started_ns());
+        header.task.ended(end, run_ns);
+        let next = self.lane.advance(self.number, Some(end), take, now_ns);
+        job.publish();
+        next
+    }
+}
+
+/// Wakes this task after `delay`.
+fn arm(timer: &mut Option<Pin<Box<Sleep>>>, delay: Duration, cx: &mut Context<'_>) {
+    let at = Instant::now() + delay;
+    let timer = match timer {
+        Some(timer) => {
+            timer.as_mut().reset(at);
+            timer
+        }
+        None => timer.insert(Box::pin(sleep_until(at))),
+    };
+    // Polled once, so that it knows the task; without regard to the budget, which the job may have used up. Where it
+    // is ready already, the task has to be polled again.
+    if pin!(coop::unconstrained(timer)).poll(cx).is_ready() {
+        cx.waker().wake_by_ref();
+    }
+}
+
+impl Future for Runner {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let me = self.get_mut();
+        if !me.registered {
+            me.registered = true;
+            me.lane.register(me.number, cx.waker());
+        }
+        let mut now_ns = time::now_ns();
+        let mut turn = Turn::begin(me.lane.running(), now_ns);
+        let mut next = None;
+        loop {
+            if let Some(current) = &mut me.current {
+                let ended = Self::poll_job(current, cx, &mut now_ns)
+                    .or_else(|| Self::check_time(current, &mut me.timer, cx, now_ns));
+                let Some(end) = ended else {
+                    return Poll::Pending;
+                };
+                if let Some(current) = me.current.take() {
+                    next = Some(me.end(current, end, turn.goes_on(now_ns), now_ns));
+                }
+            }
+            let todo = next.take();
+            match todo.unwrap_or_else(|| me.lane.advance(me.number, None, true, now_ns)) {
+                Next::Run(job) => {
+                    let header = job.header();
+                    let wait_ns = now_ns.saturating_sub(header.ready_ns);
+                    header.task.started_after(wait_ns);
+                    me.current = Some(Current {
+                        timeout_at_ns: now_ns.saturating_add(header.timeout_ns),
+                        run: job.start(),
+                        grace_ends_ns: None,
+                        armed_ns: u64::MAX,
+                    });
+                }
+                Next::Yield => {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Next::Park => {
+                    me.timer = None;
+                    return Poll::Pending;
+                }
+                Next::Leave => {
+                    me.left = true;
+                    return Poll::Ready(());
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        if self.left {
+            return;
+        }
+        // From here on no other runner takes a job either.
+        self.lane.close(Mode::Gone);
+        if let Some(mut current) = self.current.take() {
+            let now_ns = time::now_ns();
+            let error = JobError::RuntimeGone;
+            let end = Self::stop(&mut current, End::Cancelled, error, now_ns);
+            self.end(current, end, false, now_ns);
+        }
+        self.lane.runtime_gone();
+    }
+}
