@@ -1,9 +1,11 @@
 //! Latency histograms and their form on the wire.
 
+use std::borrow::Cow;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD as BASE64};
 use hdrhistogram::{
     Histogram,
-    serialization::{Deserializer, Serializer as _, V2Serializer},
+    serialization::{Serializer as _, V2Serializer},
 };
 use serde::{Deserialize, Serialize, de, ser};
 
@@ -13,12 +15,29 @@ pub const MAX_US: u64 = 24 * 60 * 60 * 1_000_000;
 /// A histogram of durations: microseconds from 1 to 24 hours at two significant digits (an error below 1 %), and the
 /// exact maximum in nanoseconds.
 ///
-/// Takes about 15 KiB in memory. On the wire it is the base64 of `HdrHistogram`'s raw V2 encoding, some hundred bytes
-/// where few buckets are filled (the deflated form saves half of that and costs fifty times more).
-#[derive(Clone, Debug, PartialEq)]
+/// Takes about 15 KiB in memory once it is recorded into; as read off the wire, 16 bytes a filled bucket. On the wire it
+/// is the base64 of `HdrHistogram`'s raw V2 encoding, some hundred bytes where few buckets are filled (the deflated form
+/// saves half of that and costs fifty times more).
+#[derive(Clone, Debug)]
 pub struct LatencyHistogram {
-    counts: Histogram<u32>,
+    counts: Counts,
     max_ns: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Counts {
+    /// Ready to be recorded into.
+    Dense(Histogram<u32>),
+    /// As read: the filled buckets in order. A reader of thousands a second mostly passes them on, and making each
+    /// dense would be most of its work.
+    Sparse(Vec<(u64, u32)>),
+}
+
+/// Equal when the same buckets hold the same counts, in whichever form.
+impl PartialEq for LatencyHistogram {
+    fn eq(&self, other: &Self) -> bool {
+        self.max_ns == other.max_ns && self.buckets_us().eq(other.buckets_us())
+    }
 }
 
 impl Default for LatencyHistogram {
@@ -31,10 +50,27 @@ impl LatencyHistogram {
     /// An empty histogram.
     #[must_use]
     pub fn new() -> Self {
-        let Ok(counts) = Histogram::new_with_bounds(1, MAX_US, 2) else {
-            unreachable!("the bounds are constants that the crate accepts")
-        };
-        Self { counts, max_ns: 0 }
+        Self {
+            counts: Counts::Dense(empty()),
+            max_ns: 0,
+        }
+    }
+
+    fn dense_mut(&mut self) -> &mut Histogram<u32> {
+        if let Counts::Sparse(filled) = &self.counts {
+            self.counts = Counts::Dense(densify(filled));
+        }
+        match &mut self.counts {
+            Counts::Dense(dense) => dense,
+            Counts::Sparse(_) => unreachable!("made dense above"),
+        }
+    }
+
+    fn dense(&self) -> Cow<'_, Histogram<u32>> {
+        match &self.counts {
+            Counts::Dense(dense) => Cow::Borrowed(dense),
+            Counts::Sparse(filled) => Cow::Owned(densify(filled)),
+        }
     }
 
     /// Adds one duration. One below a microsecond counts as one, one above 24 hours as 24 hours (the maximum stays
@@ -50,7 +86,8 @@ impl LatencyHistogram {
     }
 
     fn record_many_us(&mut self, us: u64, count: u32) {
-        self.counts.saturating_record_n(us.clamp(1, MAX_US), count);
+        self.dense_mut()
+            .saturating_record_n(us.clamp(1, MAX_US), count);
     }
 
     /// Raises the exact maximum.
@@ -70,9 +107,15 @@ impl LatencyHistogram {
     /// The filled buckets: a value in microseconds inside the bucket, and its count. Few even where many values were
     /// recorded, so it is the form to keep history in; [`Self::record_bucket_us`] takes it back.
     pub fn buckets_us(&self) -> impl Iterator<Item = (u64, u32)> {
-        self.counts
-            .iter_recorded()
+        let (dense, sparse) = match &self.counts {
+            Counts::Dense(dense) => (Some(dense), &[][..]),
+            Counts::Sparse(filled) => (None, filled.as_slice()),
+        };
+        dense
+            .into_iter()
+            .flat_map(Histogram::iter_recorded)
             .map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value()))
+            .chain(sparse.iter().copied())
     }
 
     /// Takes back what [`Self::buckets_us`] gave.
@@ -82,20 +125,23 @@ impl LatencyHistogram {
 
     /// Forgets everything, keeps the memory.
     pub fn clear(&mut self) {
-        self.counts.reset();
+        self.dense_mut().reset();
         self.max_ns = 0;
     }
 
     /// How many durations were recorded.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.counts.len()
+        match &self.counts {
+            Counts::Dense(dense) => dense.len(),
+            Counts::Sparse(filled) => filled.iter().map(|(_, count)| u64::from(*count)).sum(),
+        }
     }
 
     /// Whether nothing was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.counts.is_empty()
+        self.count() == 0
     }
 
     /// The duration that a share `quantile` (0 to 1) of the recorded ones do not exceed, within 1 % and never above
@@ -103,7 +149,7 @@ impl LatencyHistogram {
     #[must_use]
     pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
         let ns = self
-            .counts
+            .dense()
             .value_at_quantile(quantile)
             .saturating_mul(1_000);
         (!self.is_empty()).then(|| ns.min(self.max_ns))
@@ -118,7 +164,7 @@ impl LatencyHistogram {
     /// The mean, within 1 %. `None` when empty.
     #[must_use]
     pub fn mean_ns(&self) -> Option<f64> {
-        (!self.is_empty()).then(|| self.counts.mean() * 1_000.0)
+        (!self.is_empty()).then(|| self.dense().mean() * 1_000.0)
     }
 }
 
@@ -133,7 +179,7 @@ impl Serialize for LatencyHistogram {
     fn serialize<S: ser::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut raw = Vec::new();
         V2Serializer::new()
-            .serialize(&self.counts, &mut raw)
+            .serialize(&self.dense(), &mut raw)
             .map_err(|error| ser::Error::custom(format!("{error:?}")))?;
         let encoded = Encoded {
             v2: BASE64.encode(raw),
@@ -150,41 +196,110 @@ impl<'de> Deserialize<'de> for LatencyHistogram {
             .decode(encoded.v2.as_bytes())
             .map_err(|error| de::Error::custom(format_args!("histogram is not base64: {error}")))?;
         check_header(&raw).map_err(de::Error::custom)?;
-        let counts: Histogram<u32> = Deserializer::new()
-            .deserialize(&mut raw.as_slice())
-            .map_err(|error| {
-                de::Error::custom(format_args!("histogram is not raw V2: {error:?}"))
-            })?;
-        let mut own = Self::new();
-        // Through our own bounds: a stranger's histogram may have others, and a merge must not refuse.
-        for bucket in counts.iter_recorded() {
-            own.record_many_us(bucket.value_iterated_to(), bucket.count_at_value());
-        }
-        own.max_ns = encoded.max_ns;
-        Ok(own)
+        let filled = read_counts(&raw[HEADER_BYTES..]).map_err(de::Error::custom)?;
+        Ok(Self {
+            counts: Counts::Sparse(filled),
+            max_ns: encoded.max_ns,
+        })
     }
 }
 
-/// A stranger chooses the bounds, and the bounds choose how much memory the decoder takes: accept only what
-/// [`LatencyHistogram::new`] would have written.
+fn empty() -> Histogram<u32> {
+    let counts = Histogram::new_with_bounds(1, MAX_US, 2);
+    counts.expect("the bounds are constants that the crate accepts")
+}
+
+fn densify(filled: &[(u64, u32)]) -> Histogram<u32> {
+    let mut dense = empty();
+    for (us, count) in filled {
+        dense.saturating_record_n((*us).clamp(1, MAX_US), *count);
+    }
+    dense
+}
+
+/// Cookie, payload length, offset, digits, lowest, highest, ratio.
+const HEADER_BYTES: usize = 40;
+
+/// "Raw V2" in the first four bytes.
+const COOKIE: u32 = 0x1c84_9313;
+
+/// A stranger chooses the bounds, and the bounds say what each count means: accept only what [`LatencyHistogram::new`]
+/// would have written.
 fn check_header(raw: &[u8]) -> Result<(), &'static str> {
     const DIGITS: usize = 12;
     const LOWEST: usize = 16;
     const HIGHEST: usize = 24;
-    let word = |at: usize| -> Option<u64> {
-        let bytes = raw.get(at..at + 8)?;
-        Some(u64::from_be_bytes(bytes.try_into().ok()?))
+    let header = raw
+        .get(..HEADER_BYTES)
+        .ok_or("histogram is shorter than its header")?;
+    let number = |at: usize, bytes: usize| {
+        let digits = header[at..at + bytes].iter();
+        digits.fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
     };
-    let digits = raw
-        .get(DIGITS..DIGITS + 4)
-        .and_then(|bytes| Some(u32::from_be_bytes(bytes.try_into().ok()?)));
-    match (digits, word(LOWEST), word(HIGHEST)) {
-        (Some(2), Some(1), Some(highest)) if highest <= MAX_US.next_power_of_two() => Ok(()),
-        (Some(_), Some(_), Some(_)) => {
-            Err("histogram has bounds other than 1 us to 24 h at 2 digits")
-        }
-        _ => Err("histogram is shorter than its header"),
+    if number(0, 4) != u64::from(COOKIE) {
+        return Err("histogram is not raw V2");
     }
+    let bounds = (number(DIGITS, 4), number(LOWEST, 8), number(HIGHEST, 8));
+    match bounds {
+        (2, 1, highest) if highest <= MAX_US.next_power_of_two() => Ok(()),
+        _ => Err("histogram has bounds other than 1 us to 24 h at 2 digits"),
+    }
+}
+
+/// The filled buckets of a raw V2 payload: each number is a count, or, negative, how many empty buckets follow.
+fn read_counts(mut payload: &[u8]) -> Result<Vec<(u64, u32)>, &'static str> {
+    const END: u64 = bucket_index(MAX_US) + 1;
+    let mut filled = Vec::new();
+    let mut index = 0_u64;
+    while !payload.is_empty() {
+        let number = read_zigzag(&mut payload).ok_or("histogram ends inside a number")?;
+        if number < 0 {
+            index = index.saturating_add(number.unsigned_abs());
+            continue;
+        }
+        if number > 0 {
+            let count =
+                u32::try_from(number).map_err(|_| "histogram has a count beyond 32 bits")?;
+            if index >= END {
+                return Err("histogram has a bucket beyond 24 h");
+            }
+            // Our bounds end inside the last bucket.
+            filled.push((bucket_highest_us(index).min(MAX_US), count));
+        }
+        index = index.saturating_add(1);
+    }
+    Ok(filled)
+}
+
+/// Seven bits a byte, lowest first, a ninth byte whole; the sign in the lowest bit.
+fn read_zigzag(payload: &mut &[u8]) -> Option<i64> {
+    let mut bits = 0_u64;
+    for position in 0..9 {
+        let (byte, rest) = payload.split_first()?;
+        *payload = rest;
+        let last = position == 8 || byte & 0x80 == 0;
+        let value = if position == 8 { *byte } else { byte & 0x7f };
+        bits |= u64::from(value) << (7 * position);
+        if last {
+            break;
+        }
+    }
+    Some((bits >> 1).cast_signed() ^ -(bits & 1).cast_signed())
+}
+
+/// The buckets of two significant digits: one a microsecond up to 255, then 128 an octave.
+const fn bucket_index(us: u64) -> u64 {
+    let shift = (u64::BITS - us.leading_zeros()).saturating_sub(8);
+    ((shift as u64) << 7) + (us >> shift)
+}
+
+/// The longest duration of a bucket.
+const fn bucket_highest_us(index: u64) -> u64 {
+    if index < 256 {
+        return index;
+    }
+    let shift = (index >> 7) - 1;
+    ((index - (shift << 7) + 1) << shift) - 1
 }
 
 #[cfg(test)]
@@ -240,6 +355,39 @@ mod tests {
     }
 
     #[test]
+    fn what_was_read_can_be_recorded_into_and_written_again() {
+        let text = serde_json::to_string(&sample()).expect("serializes");
+        let mut back: LatencyHistogram = serde_json::from_str(&text).expect("deserializes");
+        assert_eq!(back, sample());
+        assert_eq!(serde_json::to_string(&back).expect("serializes"), text);
+        assert_eq!(back.mean_ns(), sample().mean_ns());
+        back.record_ns(5_000_000_000);
+        assert_eq!(back.count(), 1_001);
+        assert_ne!(back, sample());
+        back.clear();
+        assert_eq!(back, LatencyHistogram::new());
+    }
+
+    #[test]
+    fn every_bucket_and_count_survives_the_wire() {
+        let mut histogram = LatencyHistogram::new();
+        for shift in 0..40 {
+            for near in [0, 1, 77] {
+                histogram.record_many_ns(((1_u64 << shift) + near) * 1_000, 1 << (shift % 16));
+            }
+        }
+        histogram.record_many_ns(1_000, u32::MAX - 9);
+        histogram.record_ns(u64::MAX);
+        let text = serde_json::to_string(&histogram).expect("serializes");
+        let back: LatencyHistogram = serde_json::from_str(&text).expect("deserializes");
+        assert_eq!(back.count(), histogram.count());
+        assert_eq!(serde_json::to_string(&back).expect("serializes"), text);
+        for quantile in [0.0, 0.3, 0.5, 0.9, 0.99, 1.0] {
+            assert_eq!(back.quantile_ns(quantile), histogram.quantile_ns(quantile));
+        }
+    }
+
+    #[test]
     fn merging_adds_counts_and_keeps_the_larger_maximum() {
         let mut sum = sample();
         sum.merge(&sample());
@@ -255,7 +403,23 @@ mod tests {
         V2Serializer::new()
             .serialize(&huge, &mut raw)
             .expect("serializes");
-        for v2 in [BASE64.encode(&raw), BASE64.encode(&raw[..9]), "*".into()] {
+        let mut good = Vec::new();
+        V2Serializer::new()
+            .serialize(&sample().dense(), &mut good)
+            .expect("serializes");
+        let with = |payload: &[u8]| BASE64.encode([&good[..HEADER_BYTES], payload].concat());
+        let mut cookie = good.clone();
+        cookie[3] ^= 1;
+        for v2 in [
+            BASE64.encode(&raw),
+            BASE64.encode(&raw[..9]),
+            "*".into(),
+            BASE64.encode(&cookie),
+            // Inside a number; a count beyond 32 bits; a skip beyond the last bucket, then a count.
+            with(&[0x80]),
+            with(&[0xfe, 0xff, 0xff, 0xff, 0xff, 0x01]),
+            with(&[0xff, 0xff, 0xff, 0x7f, 0x02]),
+        ] {
             let text = serde_json::json!({"v2": v2, "max_ns": 1}).to_string();
             assert!(serde_json::from_str::<LatencyHistogram>(&text).is_err());
         }
