@@ -252,6 +252,8 @@ impl Builder {
             return Ok(Probe { shared: None });
         }
         let mut installed = INSTALLED.lock();
+        // Before the threads begin, so that the first hello names it.
+        runtime::add(handle);
         let shared = if let Some(installed) = installed.as_ref() {
             if installed.shared.settings.service != self.settings.service {
                 tracing::warn!(
@@ -267,7 +269,6 @@ impl Builder {
             *installed = Some(started);
             shared
         };
-        runtime::add(handle);
         Ok(Probe {
             shared: Some(shared),
         })

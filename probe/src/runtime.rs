@@ -118,8 +118,7 @@ pub(crate) fn add(handle: &Handle) {
 
 /// The runtimes that are alive, as far as the probe knows.
 pub(crate) fn all() -> Vec<Arc<Watched>> {
-    let runtimes = known().read().runtimes.clone();
-    runtimes
+    known().read().runtimes.clone()
 }
 
 /// Forgets the runtimes for which `gone` holds. Their numbers are not used again.

@@ -245,15 +245,17 @@ struct Claim {
     generation: usize,
 }
 
-impl Local {
+impl Claim {
     #[inline]
-    fn claim(&self) -> Claim {
-        Claim {
+    fn now() -> Self {
+        Self {
             worker: runtime::worker_index(),
             generation: crate::runtime::generation(),
         }
     }
+}
 
+impl Local {
     fn write_claim(&self, claim: Claim) {
         self.claimed.set(Some(claim));
         self.slot.claim_worker(claim.worker);
@@ -332,7 +334,7 @@ pub(crate) fn unseen_total() -> u64 {
 /// Tells the slot which worker its thread is, for code that runs on a worker but is no wrapped poll: the probe's own
 /// tasks and the runtime's hooks.
 pub(crate) fn refresh_worker() {
-    with_local(|local| local.write_claim(local.claim()));
+    with_local(|local| local.write_claim(Claim::now()));
 }
 
 /// Leaves the length of a poll of at least [`LONG_POLL_NS`] that has just ended on this thread.
@@ -366,7 +368,7 @@ pub struct Entered {
 #[inline]
 pub fn enter(subject: &Subject, now_ns: u64) -> Entered {
     let before = with_local(|local| {
-        let claim = local.claim();
+        let claim = Claim::now();
         if local.claimed.get() != Some(claim) {
             local.write_claim(claim);
         }

@@ -41,7 +41,7 @@ impl ThreadFiles {
     }
 
     pub(crate) fn cpu_times(&self) -> Option<CpuTimes> {
-        cpu_times(reread(&self.schedstat)?)
+        cpu_times(&reread(&self.schedstat)?)
     }
 
     /// Whether the thread is on a CPU or waits for one.
@@ -60,7 +60,7 @@ fn path(tid: u32, file: &str) -> String {
     format!("/proc/self/task/{tid}/{file}")
 }
 
-fn cpu_times(stat: Schedstat) -> Option<CpuTimes> {
+fn cpu_times(stat: &Schedstat) -> Option<CpuTimes> {
     // A kernel without the account shows zeros; a thread of which we know has run.
     (stat.pcount != 0).then_some(CpuTimes {
         on_cpu_ns: stat.sum_exec_runtime,
@@ -73,7 +73,7 @@ fn cpu_times(stat: Schedstat) -> Option<CpuTimes> {
 pub(crate) fn thread_sample(tid: u32) -> Option<ThreadSample> {
     let status = Status::from_file(path(tid, "status")).ok()?;
     let schedstat = Schedstat::from_file(path(tid, "schedstat")).ok();
-    let cpu = schedstat.and_then(cpu_times);
+    let cpu = schedstat.as_ref().and_then(cpu_times);
     Some(ThreadSample {
         state: status.state.chars().next(),
         on_cpu_ns_total: cpu.map(|cpu| cpu.on_cpu_ns),
@@ -86,7 +86,7 @@ pub(crate) fn thread_sample(tid: u32) -> Option<ThreadSample> {
 /// CPU time of one thread.
 fn cpu_ns(tid: u32) -> Option<u64> {
     let schedstat = Schedstat::from_file(path(tid, "schedstat")).ok()?;
-    cpu_times(schedstat).map(|cpu| cpu.on_cpu_ns)
+    cpu_times(&schedstat).map(|cpu| cpu.on_cpu_ns)
 }
 
 /// The process as a whole; `own` are the probe's threads. About 50 us, and more where the kernel (before 6.2) makes us

@@ -49,15 +49,20 @@ fn in_notes(mut notes: &[u8]) -> Option<String> {
         let start = 12 + name_len.next_multiple_of(4);
         let description = notes.get(start..start + description_len)?;
         if kind == NT_GNU_BUILD_ID && name == b"GNU\0" {
-            return Some(
-                description
-                    .iter()
-                    .map(|byte| format!("{byte:02x}"))
-                    .collect(),
-            );
+            return Some(hexadecimal(description));
         }
         notes = notes.get(start + description_len.next_multiple_of(4)..)?;
     }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        for digit in [byte >> 4, byte & 0xf] {
+            text.extend(char::from_digit(digit.into(), 16));
+        }
+    }
+    text
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {

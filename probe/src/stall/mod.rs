@@ -124,6 +124,8 @@ pub(crate) struct Watch {
     waiting_from_ns: Option<u64>,
     ongoing: Option<Ongoing>,
     last_tick_ns: u64,
+    /// When the watchdog last had to begin again.
+    restarted_ns: u64,
 }
 
 impl Watch {
@@ -137,6 +139,7 @@ impl Watch {
             waiting_from_ns: None,
             ongoing: None,
             last_tick_ns: now_ns,
+            restarted_ns: 0,
         }
     }
 
@@ -160,6 +163,7 @@ impl Watch {
             polling.counts_from_ns = now_ns;
         }
         self.last_tick_ns = now_ns;
+        self.restarted_ns = now_ns;
     }
 
     /// The worker is on another thread now, whose account begins elsewhere.
@@ -304,7 +308,7 @@ impl Watch {
                 start_ns,
                 cpu: cpu_before.or(reading.cpu),
                 seen_ns: reading.now_ns,
-                counts_from_ns: start_ns,
+                counts_from_ns: start_ns.max(self.restarted_ns),
             },
         });
     }

@@ -277,6 +277,17 @@ fn after_a_gap_of_the_watchdog_everything_is_counted_anew() {
 }
 
 #[test]
+fn a_poll_from_before_a_gap_that_no_tick_had_seen_is_counted_anew() {
+    let mut scene = Scene::new();
+    scene.enter_poll();
+    scene.reading.now_ns += 400 * MS;
+    scene.watch.restart(scene.reading.now_ns);
+    scene.tick();
+    scene.run(1, sleeps).return_and_park();
+    assert_eq!(scene.kinds(), []);
+}
+
+#[test]
 fn a_stall_goes_on_through_a_gap_of_the_watchdog() {
     let mut scene = Scene::new();
     scene.run(10, sleeps);

@@ -152,10 +152,12 @@ impl Watchdog {
 
         if !events.is_empty() || !points.is_empty() {
             let mut outbox = self.shared.outbox.lock();
-            events
-                .into_iter()
-                .for_each(|event| outbox.push_event(event));
-            points.into_iter().for_each(|point| outbox.push_lag(point));
+            for event in events {
+                outbox.push_event(event);
+            }
+            for point in points {
+                outbox.push_lag(point);
+            }
         }
         let tick_ns = if any_busy {
             TICK_BUSY_NS

@@ -53,24 +53,32 @@ impl FakeAgent {
     /// A probe of its own on this runtime, which has been greeted.
     pub fn observe(&self, runtime: &Runtime) -> Probe {
         let probe = Probe::builder("test").socket(self.socket());
+        let hellos = |frames: &[ToAgent]| {
+            let hellos = frames
+                .iter()
+                .filter(|frame| matches!(frame, ToAgent::Hello(_)));
+            hellos.count()
+        };
+        let before = hellos(&self.frames());
         let probe = probe.install_on(runtime.handle()).expect("installs");
-        self.wait_for(|frame| matches!(frame, ToAgent::Sample(_)).then_some(()));
+        let mut greeted = 0;
+        self.wait_for(|frame| {
+            greeted += usize::from(matches!(frame, ToAgent::Hello(_)));
+            (greeted > before && matches!(frame, ToAgent::Sample(_))).then_some(())
+        });
         probe
     }
 
-    /// The first that `find` finds, in what has come since the start and what comes.
+    /// The first that `find` finds, in what has come since the start and what comes. Each frame is shown once.
     pub fn wait_for<T>(&self, mut find: impl FnMut(&ToAgent) -> Option<T>) -> T {
         let deadline = Instant::now() + PATIENCE;
+        let mut shown = 0;
         loop {
-            let found = self
-                .frames
-                .lock()
-                .expect("whole")
-                .iter()
-                .find_map(&mut find);
-            if let Some(found) = found {
+            let frames = self.frames();
+            if let Some(found) = frames[shown..].iter().find_map(&mut find) {
                 return found;
             }
+            shown = frames.len();
             assert!(Instant::now() < deadline, "nothing came in {PATIENCE:?}");
             thread::sleep(Duration::from_millis(5));
         }

@@ -1,0 +1,151 @@
+//! Runtimes of every sort: several, short-lived, without a timer, with a paused clock, with hooks.
+
+mod common;
+
+use std::{
+    collections::BTreeSet,
+    thread,
+    time::{Duration, Instant},
+};
+
+use ax_probe::Probe;
+use ax_wire::{RuntimeId, ToAgent, sample::Sample};
+use common::{FakeAgent, turn};
+use tokio::runtime::{Builder, Runtime};
+
+fn runtime() -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all();
+    builder.build().expect("builds")
+}
+
+fn ids(sample: &Sample) -> BTreeSet<RuntimeId> {
+    sample.runtimes.iter().map(|of| of.info.id).collect()
+}
+
+/// A sample that was taken after this call.
+fn sample(agent: &FakeAgent) -> Sample {
+    let seq_of = |frame: &ToAgent| match frame {
+        ToAgent::Sample(sample) => Some(sample.seq),
+        _ => None,
+    };
+    let last = agent.frames().iter().filter_map(seq_of).max();
+    agent.wait_for(|frame| match frame {
+        ToAgent::Sample(sample) if Some(sample.seq) > last => Some(sample.as_ref().clone()),
+        _ => None,
+    })
+}
+
+#[test]
+fn runtimes_come_and_go_under_numbers_of_their_own() {
+    let _turn = turn();
+    let (agent, first) = (FakeAgent::start(), runtime());
+    let probe = agent.observe(&first);
+    let add = |runtime: &Runtime| {
+        let added = Probe::builder("test").install_on(runtime.handle());
+        added.expect("installs");
+    };
+    let second = Builder::new_current_thread().build().expect("builds");
+    add(&second);
+    add(&first);
+    let two = ids(&sample(&agent));
+    assert_eq!(two.len(), 2);
+    drop(second);
+    thread::sleep(Duration::from_millis(300));
+    let one = ids(&sample(&agent));
+    assert_eq!(one.len(), 1);
+    let third = runtime();
+    add(&third);
+    let again = ids(&sample(&agent));
+    assert_eq!(again.len(), 2);
+    assert!(again.last() > two.last());
+    probe.shutdown();
+}
+
+#[test]
+fn a_runtime_without_a_timer_is_left_alone() {
+    let _turn = turn();
+    let agent = FakeAgent::start();
+    let mut builder = Builder::new_multi_thread();
+    let runtime = builder.worker_threads(1).build().expect("builds");
+    let probe = agent.observe(&runtime);
+    let sample = sample(&agent);
+    assert!(sample.lag.iter().any(|point| point.schedule_ns.is_some()));
+    assert!(sample.lag.iter().all(|point| point.timer_ns.is_none()));
+    assert_eq!(probe.panicked_threads(), 0);
+    probe.shutdown();
+}
+
+#[test]
+fn outside_a_runtime_there_is_nothing_to_observe() {
+    let error = Probe::builder("test").install().err().expect("refused");
+    assert!(error.to_string().contains("install_on"), "{error}");
+}
+
+/// A sleep of ours in a runtime whose clock is paused would let virtual time run on at full speed.
+#[test]
+fn a_paused_clock_is_not_driven_away() {
+    let _turn = turn();
+    let agent = FakeAgent::start();
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("builds");
+    let probe = Probe::builder("test").socket(agent.socket());
+    let (probe, passed) = runtime.block_on(async {
+        let probe = probe.install().expect("installs");
+        let real = |length| async move {
+            // On another thread, since here time is not what it seems.
+            let (done, wait) = tokio::sync::oneshot::channel();
+            thread::spawn(move || {
+                thread::sleep(length);
+                let _ = done.send(());
+            });
+            wait.await.expect("sent");
+        };
+        // Until the probe sleeps in its task.
+        real(Duration::from_millis(350)).await;
+        tokio::time::pause();
+        let before = tokio::time::Instant::now();
+        real(Duration::from_millis(1_500)).await;
+        (probe, before.elapsed())
+    });
+    assert!(passed <= Duration::from_millis(2), "{passed:?}");
+    probe.shutdown();
+    let timed = agent.frames().iter().any(|frame| {
+        matches!(frame, ToAgent::Sample(sample) if sample.lag.iter().any(|point| point.timer_ns.is_some()))
+    });
+    assert!(timed, "the probe had not slept before the pause");
+}
+
+/// With its hooks the probe knows each worker's thread as soon as it parks, though none has run a task.
+#[test]
+fn a_configured_runtime_shows_all_of_its_threads_at_once() {
+    let _turn = turn();
+    let agent = FakeAgent::start();
+    let mut builder = Builder::new_multi_thread();
+    let runtime = ax_probe::configure(builder.worker_threads(4).enable_all()).build();
+    let runtime = runtime.expect("builds");
+    let probe = agent.observe(&runtime);
+    // One wake-up for each: the runtime was not watched yet when they first parked.
+    let began = Instant::now();
+    loop {
+        let tasks: Vec<_> = (0..8)
+            .map(|_| runtime.spawn(tokio::task::yield_now()))
+            .collect();
+        runtime.block_on(async {
+            for task in tasks {
+                task.await.expect("runs");
+            }
+        });
+        let sample = sample(&agent);
+        let tids: BTreeSet<_> = sample.runtimes[0]
+            .workers
+            .iter()
+            .filter_map(|of| of.tid)
+            .collect();
+        if tids.len() == 4 {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(10), "{tids:?}");
+    }
+    probe.shutdown();
+}
