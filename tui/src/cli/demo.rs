@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     client::Sockets,
-    demo::{Place, Service},
+    demo::{Place, Service, StartError},
     event::{self, Signals},
     format::duration,
     world::{Link, World, dropped_frames},
@@ -32,7 +32,7 @@ pub struct Arguments {
     /// Print one JSON object
     #[arg(long, requires = "headless")]
     json: bool,
-    /// Arguments of the demo service, after `--` (`-- --help` lists them)
+    /// Arguments of the demo service, after `--` (`ax-top demo-service --help` lists them)
     #[arg(last = true, value_name = "SERVICE ARGUMENTS")]
     pass_on: Vec<OsString>,
 }
@@ -115,7 +115,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 async fn start(place: &Place, arguments: &Arguments) -> Result<Service, Failure> {
     Service::start(place.socket(), &arguments.pass_on)
         .await
-        .map_err(|error| Failure::Unavailable(error.to_string()))
+        .map_err(|error| match error {
+            StartError::Usage(_) => Failure::Usage(error.to_string()),
+            _ => Failure::Unavailable(error.to_string()),
+        })
 }
 
 async fn headless(arguments: &Arguments, place: &Place) -> Result<(), Failure> {

@@ -20,6 +20,8 @@ use tokio::{
     time::timeout,
 };
 
+use crate::exit;
+
 /// The hidden subcommand that is the demo service.
 pub const SUBCOMMAND: &str = "demo-service";
 
@@ -88,6 +90,8 @@ impl Place {
 pub enum StartError {
     #[error("cannot start the demo service: {0}")]
     Spawn(#[source] io::Error),
+    #[error("the demo service does not know these arguments: {0}")]
+    Usage(String),
     #[error("the demo service did not say within {LISTENS_WITHIN:?} where it listens")]
     Silent,
     #[error("the demo service began with {line:?} in place of its address; {ended}")]
@@ -144,9 +148,16 @@ impl Service {
         } else {
             service.stdin = None;
             let ended = timeout(ENDS_WITHIN, service.ended()).await;
-            return Err(StartError::NoAddress {
-                line: line.trim_end().to_owned(),
-                ended: ended.unwrap_or_else(|_| "it still runs and is killed".to_owned()),
+            let ended = ended.unwrap_or_else(|_| "it still runs and is killed".to_owned());
+            let status = service.child.try_wait().ok().flatten();
+            let code = status.and_then(|status| status.code());
+            return Err(if code == Some(i32::from(exit::USAGE)) {
+                StartError::Usage(ended)
+            } else {
+                StartError::NoAddress {
+                    line: line.trim_end().to_owned(),
+                    ended,
+                }
             });
         }
         // What else it prints is nothing to us, but a full pipe would block it.

@@ -116,7 +116,8 @@ impl Screen<'_> {
                 None => (format!("demo {}", demo.url), Tone::Plain),
                 Some(ended) => (format!("demo service ended: {ended}"), Tone::Critical),
             };
-            parts.push(part(words, tone, 9));
+            let room = usize::from(area.width.saturating_sub(4));
+            parts.push(part(middle_cut(&words, room), tone, 9));
             let stall = format!(
                 "to stall it: curl -X POST '{}/fault/block?ms=300'",
                 demo.url

@@ -170,6 +170,14 @@ fn the_demo_says_where_it_is() {
         text.contains("demo service ended: exit status: 1: no port"),
         "{text}"
     );
+    if let Some(demo) = &mut app.demo {
+        demo.ended = Some(format!("exit status: 1: {}", "words\n".repeat(20)));
+    }
+    let text = drawn(&app, 80, 24);
+    assert!(
+        text.contains("demo service ended: exit status: 1: words"),
+        "{text}"
+    );
 }
 
 #[test]
