@@ -175,7 +175,7 @@ fn the_demo_says_where_it_is() {
     }
     let text = drawn(&app, 80, 24);
     assert!(
-        text.contains("demo service ended: exit status: 1: words"),
+        text.contains("demo service ended: exit status: 1"),
         "{text}"
     );
 }
