@@ -168,9 +168,11 @@ impl Runner {
         None
     }
 
-    /// Counts the end of `current`, tells its handle, and says what the runner does next.
+    /// Counts the end of `current`, tells its handle, and says what the runner does next. Takes it by value: a job ends
+    /// once.
     fn end(&self, current: Current, end: End, take: bool, now_ns: u64) -> Next {
-        let job = current.run.job();
+        let Current { run, .. } = current;
+        let job = run.job();
         let header = job.header();
         let run_ns = now_ns.saturating_sub(header.started_ns());
         header.task.ended(end, run_ns);

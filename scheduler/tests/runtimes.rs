@@ -78,9 +78,9 @@ fn a_runtime_that_ends_first_ends_its_jobs() {
         let counts = lane.counts();
         assert_eq!((counts.running, counts.pending), (0, 0));
         assert_eq!(counts.counters.cancelled_total, 5);
-        let late = ax.job("late", |_| async { Ok::<_, Infallible>(()) });
-        let late = late.lane(&lane).submit().expect_err("gone");
-        assert!(matches!(late, SubmitError::RuntimeGone { .. }));
+        let refused = ax.job("late", |_| async { Ok::<_, Infallible>(()) });
+        let refused = refused.lane(&lane).submit().expect_err("gone");
+        assert!(matches!(refused, SubmitError::RuntimeGone { .. }));
 
         // A lane that had no runner yet learns of it from its first job.
         let job = ax.job("late", |_| async { Ok::<_, Infallible>(()) });

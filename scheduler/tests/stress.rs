@@ -84,7 +84,7 @@ fn cancels_race_ends_and_the_limit_holds() {
             });
             let priority = 1 + (number % 100) as u8;
             let job = job.lane(&lane).priority(priority).submit().expect("room");
-            if kind % 3 == 0 {
+            if kind.is_multiple_of(3) {
                 job.cancel();
             }
             window.push((number, job));
@@ -107,7 +107,7 @@ fn cancels_race_ends_and_the_limit_holds() {
         let submitter = &submitter;
         let threads = (0..SUBMITTERS).map(|seed| scope.spawn(move || submitter(seed)));
         let threads: Vec<_> = threads.collect();
-        let joined = threads.into_iter().map(|thread| thread.join());
+        let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
         joined.map(|ends| ends.expect("no panic")).collect()
     });
 
