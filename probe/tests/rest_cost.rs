@@ -27,7 +27,12 @@ fn rest_cost() {
     let _turn = turn();
     let full = env::var_os("AX_FULL").is_some();
     let span = Duration::from_secs(if full { 20 } else { 3 });
-    let most = if full { 0.5 } else { 2.0 };
+    // The claim is that of an optimised build; without optimisation the same work takes twice the time.
+    let most = if full && !cfg!(debug_assertions) {
+        0.5
+    } else {
+        2.0
+    };
     let mut builder = Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_all().build();
     let runtime = runtime.expect("builds");

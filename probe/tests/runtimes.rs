@@ -4,6 +4,8 @@ mod common;
 
 use std::{
     collections::BTreeSet,
+    env,
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -147,5 +149,35 @@ fn a_configured_runtime_shows_all_of_its_threads_at_once() {
         }
         assert!(began.elapsed() < Duration::from_secs(10), "{tids:?}");
     }
+    probe.shutdown();
+}
+
+/// Run once more as a child, since the environment of this process belongs to all of its tests.
+#[test]
+fn a_probe_that_is_switched_off_observes_nothing() {
+    if env::var_os(ax_probe::DISABLE_ENV).is_none() {
+        let child = Command::new(env::current_exe().expect("known"))
+            .args(["--exact", "a_probe_that_is_switched_off_observes_nothing"])
+            .env(ax_probe::DISABLE_ENV, "1")
+            .output()
+            .expect("runs");
+        assert!(
+            child.status.success(),
+            "{}",
+            String::from_utf8_lossy(&child.stdout)
+        );
+        return;
+    }
+    let runtime = runtime();
+    let probe = Probe::builder("test").install_on(runtime.handle());
+    let probe = probe.expect("is no error");
+    assert!(!probe.is_enabled());
+    let threads = std::fs::read_dir("/proc/self/task").expect("reads");
+    let ours = threads.filter(|thread| {
+        let name = thread.as_ref().expect("reads").path().join("comm");
+        std::fs::read_to_string(name).is_ok_and(|name| name.starts_with("ax-"))
+    });
+    assert_eq!(ours.count(), 0);
+    runtime.block_on(async { ax_probe::spawn("goes on", async {}).await.expect("runs") });
     probe.shutdown();
 }
