@@ -56,6 +56,8 @@ pub(crate) struct Header {
     pub(crate) state: StateCell,
     /// Somebody asked for its cancellation while it ran, or its timeout passed.
     cancelling: AtomicBool,
+    /// The handle has had the outcome. Of the handle's thread.
+    taken: AtomicBool,
 }
 
 impl Header {
@@ -86,6 +88,7 @@ impl Header {
             priority,
             state: StateCell::new(),
             cancelling: AtomicBool::new(false),
+            taken: AtomicBool::new(false),
         }
     }
 
@@ -120,11 +123,8 @@ pub(crate) trait Job: Send + Sync {
     /// Makes what a runner polls. Runs no code of the user.
     fn start(self: Arc<Self>) -> Pin<Box<dyn Run>>;
 
-    /// Puts the error in the place of closure or output, which is dropped: run it through [`guard::catch`].
-    fn fail(&self, error: JobError);
-
-    /// The state and all counts say that it has ended: hands the outcome to the handle. Must follow each end.
-    fn publish(&self);
+    /// The queued job has been counted out: drops its closure, and tells its handle why.
+    fn publish_withdrawn(&self, reason: JobError);
 
     /// The token of its context, made on first use.
     fn token(&self) -> CancellationToken;
@@ -151,6 +151,12 @@ pub(crate) trait Run: Send {
 
     /// Drops the future before it is ready. Runs the user's code, like `poll`.
     fn drop_future(self: Pin<&mut Self>);
+
+    /// Sets how it ended, in the place of an output, which is dropped: the user's code, like `poll`.
+    fn fail(self: Pin<&mut Self>, error: JobError);
+
+    /// The state and all counts say that it has ended: hands the outcome to the handle.
+    fn publish(self: Pin<&mut Self>);
 }
 
 /// What the cell holds for the user.
@@ -159,7 +165,7 @@ enum Content<F, T> {
     Body(F),
     /// Running, or handed out.
     Empty,
-    /// How it ended; the handle may have it once the state says so.
+    /// How it ended; every count says so already.
     Outcome(Result<T, JobError>),
 }
 
@@ -188,10 +194,29 @@ impl<F, T> JobCell<F, T> {
         }
     }
 
-    fn settle(&self, outcome: Result<T, JobError>) {
-        let before = mem::replace(&mut self.inner.lock().content, Content::Outcome(outcome));
-        // The lock is released: this may be a closure or an output, with a destructor of the user.
-        drop(before);
+    /// Hands over the outcome: to the handle, or to nobody where that is gone.
+    fn finish(&self, outcome: Result<T, JobError>) {
+        let (waker, unwanted) = {
+            let mut inner = self.inner.lock();
+            let (content, unwanted) = if inner.detached {
+                (Content::Empty, Some(outcome))
+            } else {
+                (Content::Outcome(outcome), None)
+            };
+            // Before it was empty, or the body of a job that never ran.
+            let before = mem::replace(&mut inner.content, content);
+            let token = inner.token.take();
+            (inner.waker.take(), (before, token, unwanted))
+        };
+        let handed = guard::catch(|| {
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+            drop(unwanted);
+        });
+        if let Err(message) = handed {
+            warn_of_panic(&self.header, &message);
+        }
     }
 
     fn take_body(&self) -> Option<F> {
@@ -221,30 +246,12 @@ where
         Box::pin(RunJob {
             cell: self,
             future: None,
+            outcome: None,
         })
     }
 
-    fn fail(&self, error: JobError) {
-        self.settle(Err(error));
-    }
-
-    fn publish(&self) {
-        let (waker, token, unwanted) = {
-            let mut inner = self.inner.lock();
-            let unwanted = inner
-                .detached
-                .then(|| mem::replace(&mut inner.content, Content::Empty));
-            (inner.waker.take(), inner.token.take(), unwanted)
-        };
-        let handed = guard::catch(|| {
-            if let Some(waker) = waker {
-                waker.wake();
-            }
-            drop((token, unwanted));
-        });
-        if let Err(message) = handed {
-            warn_of_panic(&self.header, &message);
-        }
+    fn publish_withdrawn(&self, reason: JobError) {
+        self.finish(Err(reason));
     }
 
     fn token(&self) -> CancellationToken {
@@ -291,16 +298,16 @@ where
         let mut new_waker = None;
         loop {
             let mut inner = self.inner.lock();
-            if self.header.state.get().is_end() {
-                match mem::replace(&mut inner.content, Content::Empty) {
-                    Content::Outcome(outcome) => return Poll::Ready(outcome),
-                    // Withdrawn by another thread, which will put the outcome here and publish it.
-                    body @ Content::Body(_) => inner.content = body,
-                    Content::Empty => {
-                        drop(inner);
-                        panic!("a JobHandle was polled again after it had given its outcome");
-                    }
-                }
+            // Looked at first: a body may be large to move.
+            if matches!(inner.content, Content::Outcome(_))
+                && let Content::Outcome(outcome) = mem::replace(&mut inner.content, Content::Empty)
+            {
+                self.header.taken.store(true, Relaxed);
+                return Poll::Ready(outcome);
+            }
+            if self.header.taken.load(Relaxed) {
+                drop(inner);
+                panic!("a JobHandle was polled again after it had given its outcome");
             }
             match new_waker.take() {
                 None => {
@@ -323,6 +330,9 @@ where
     }
 
     fn detach(&self) {
+        if self.header.taken.load(Relaxed) {
+            return;
+        }
         let (waker, outcome) = {
             let mut inner = self.inner.lock();
             inner.detached = true;
@@ -345,6 +355,7 @@ pin_project! {
         cell: Arc<JobCell<F, T>>,
         #[pin]
         future: Option<Fut>,
+        outcome: Option<Result<T, JobError>>,
     }
 }
 
@@ -368,26 +379,31 @@ where
         let future = this.future.as_mut().as_pin_mut();
         let future = future.expect("made from the body by the first poll, dropped by the last");
         let output = ready!(future.poll(cx));
-        this.future.set(None);
+        let cancelling = this.cell.header.is_cancelling();
         let (end, outcome) = match output {
             Ok(value) => (End::Succeeded, Ok(value)),
-            Err(error) => {
-                // Even where the job is being cancelled: converting and dropping it is the job's code.
-                let error = JobError::Failed(error.into());
-                // A job that answers its cancellation with an error has been cancelled.
-                if this.cell.header.is_cancelling() {
-                    drop(error);
-                    (End::Cancelled, Err(JobError::Cancelled))
-                } else {
-                    (End::Failed, Err(error))
-                }
-            }
+            // A job that answers its cancellation with an error has been cancelled.
+            Err(_) if cancelling => (End::Cancelled, Err(JobError::Cancelled)),
+            Err(error) => (End::Failed, Err(JobError::Failed(error.into()))),
         };
-        this.cell.settle(outcome);
+        // Kept before the future is dropped: were both destructors to panic at once, the process would abort.
+        *this.outcome = Some(outcome);
+        this.future.set(None);
         Poll::Ready(end)
     }
 
     fn drop_future(self: Pin<&mut Self>) {
         self.project().future.set(None);
+    }
+
+    fn fail(self: Pin<&mut Self>, error: JobError) {
+        *self.project().outcome = Some(Err(error));
+    }
+
+    fn publish(self: Pin<&mut Self>) {
+        let this = self.project();
+        if let Some(outcome) = this.outcome.take() {
+            this.cell.finish(outcome);
+        }
     }
 }

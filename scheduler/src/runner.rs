@@ -125,9 +125,8 @@ impl Runner {
             Ok(()) => (end, error),
             Err(message) => (End::Panicked, JobError::Panicked(message)),
         };
-        let job = current.run.job();
-        if let Err(message) = guard::catch(|| job.fail(error)) {
-            warn_of_panic(job.header(), &message);
+        if let Err(message) = guard::catch(|| current.run.as_mut().fail(error)) {
+            warn_of_panic(current.run.job().header(), &message);
         }
         end
     }
@@ -171,13 +170,12 @@ impl Runner {
     /// Counts the end of `current`, tells its handle, and says what the runner does next. Takes it by value: a job ends
     /// once.
     fn end(&self, current: Current, end: End, take: bool, now_ns: u64) -> Next {
-        let Current { run, .. } = current;
-        let job = run.job();
-        let header = job.header();
+        let Current { mut run, .. } = current;
+        let header = run.job().header();
         let run_ns = now_ns.saturating_sub(header.started_ns());
         header.task.ended(end, run_ns);
         let next = self.lane.advance(self.number, Some(end), take, now_ns);
-        job.publish();
+        run.as_mut().publish();
         next
     }
 }

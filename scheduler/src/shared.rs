@@ -25,13 +25,8 @@ use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::Notify};
 
 use crate::{
-    JobError, JobState, SubmitError,
-    buckets::Buckets,
-    cell::{Job, warn_of_panic},
-    guard,
-    runner::Runner,
-    snapshot::RunningJob,
-    state,
+    JobError, JobState, SubmitError, buckets::Buckets, cell::Job, runner::Runner,
+    snapshot::RunningJob, state,
 };
 
 /// Jobs that are withdrawn in one go: bounds how long the lock is held.
@@ -500,14 +495,9 @@ fn pop_ready(queue: &mut Buckets<Arc<dyn Job>>) -> Option<Arc<dyn Job>> {
     std::iter::from_fn(|| queue.pop()).find(|job| job.header().state.get() == JobState::Ready)
 }
 
-/// After a queued job was counted out: drops its closure and tells its handle.
 fn end_withdrawn(job: &dyn Job, reason: JobError) {
-    let header = job.header();
-    header.task.cancelled_in_queue();
-    if let Err(message) = guard::catch(|| job.fail(reason)) {
-        warn_of_panic(header, &message);
-    }
-    job.publish();
+    job.header().task.cancelled_in_queue();
+    job.publish_withdrawn(reason);
 }
 
 fn signal_cancel(job: &dyn Job, waker: Option<Waker>) {

@@ -16,6 +16,7 @@ use ax_probe::clock::{self, duration_ns};
 static ANCHOR: LazyLock<(Instant, u64)> = LazyLock::new(|| (Instant::now(), clock::now_ns()));
 
 /// Now.
+#[inline]
 pub(crate) fn now_ns() -> u64 {
     let (anchor, anchor_ns) = *ANCHOR;
     let now = tokio::time::Instant::now().into_std();
