@@ -295,7 +295,9 @@ where
     Self: Job,
 {
     fn poll_outcome(&self, cx: &mut Context<'_>) -> Poll<Result<T, JobError>> {
-        let mut new_waker = None;
+        // Cloning a waker is the user's code, so it is not done under the lock. A job that has not ended will want one.
+        let ended = self.header.state.get().is_end();
+        let mut new_waker = (!ended).then(|| cx.waker().clone());
         loop {
             let mut inner = self.inner.lock();
             // Looked at first: a body may be large to move.
@@ -315,7 +317,7 @@ where
                     if known.is_some_and(|known| known.will_wake(cx.waker())) {
                         return Poll::Pending;
                     }
-                    // Cloning a waker is the user's code: not under the lock.
+                    // Ended, and about to be published by another thread.
                     drop(inner);
                     new_waker = Some(cx.waker().clone());
                 }

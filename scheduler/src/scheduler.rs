@@ -85,8 +85,8 @@ impl Scheduler {
         JobBuilder::new(&self.inner, job_type, body)
     }
 
-    /// The counts of each lane, and its running jobs. Takes about 1 us for a lane and 0.2 us for a running job,
-    /// whatever the backlog.
+    /// The counts of each lane, and its running jobs. Takes about 5 us for a lane, whatever the backlog, and more by the
+    /// number of running jobs, each of which is copied.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let now_ns = time::now_ns();
