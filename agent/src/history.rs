@@ -3,7 +3,7 @@
 //! | what | how much | at most |
 //! | --- | --- | --- |
 //! | seconds: charts, four quantiles and a count of each lane and type | 900 to 1,024 | 10 MiB (129 types, 64 lanes) |
-//! | histograms of the last minute | 13 slots, three a type | 20 MiB (each slot full), 3 MiB for 50 real types |
+//! | histograms of the last minute | 7 slots, three a type | 11 MiB (each slot full), 1 MiB for 50 real types |
 //! | lag points of the last minute | 8,192 | 0.5 MiB |
 //! | stalls, observer gaps | 64 each | 30 KiB |
 //!

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use super::{SparseHistogram, Tally, WINDOW_NS};
 
-/// Samples are added up in slots of 5 s: twelve make a minute. Shorter ones would forget more evenly, and cost memory
+/// Samples are added up in slots of 10 s: six make a minute. Shorter ones would forget more evenly, and cost memory
 /// in proportion.
-const SLOT_NS: u64 = 5_000_000_000;
+const SLOT_NS: u64 = 10_000_000_000;
 
-/// One kind of histogram of one type over the last 55 to 60 s: at most 13 slots of 4 KiB, a few hundred bytes each
+/// One kind of histogram of one type over the last 50 to 60 s: at most 7 slots of 4 KiB, a few hundred bytes each
 /// where the buckets filled are few.
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
@@ -63,10 +63,10 @@ mod tests {
             recent.add(second * 1_000_000_000, SparseHistogram::from(&one));
             recent.add_to(&mut tally);
             let count = tally.take().count;
-            if second <= 55 {
+            if second <= 50 {
                 assert_eq!(count, second);
             } else {
-                assert!((55..=60).contains(&count), "{count} after {second} s");
+                assert!((50..=60).contains(&count), "{count} after {second} s");
             }
         }
         recent.add(700 * 1_000_000_000, SparseHistogram::default());
