@@ -26,7 +26,8 @@ use crate::{
 /// [`MAX_TYPES`](crate::task_type::MAX_TYPES) names apart. The task inherits the trace of the job or wrapped task that
 /// spawns it, else it begins a trace. It ends as succeeded, panicked, or cancelled when it is dropped before its end.
 ///
-/// Works with and without an installed probe. Cost: some 100 ns for each spawn and 60 ns for each poll.
+/// Works with and without an installed probe. Cost: some 100 ns for each spawn and 85 ns for each poll, of which two
+/// readings of the clock are 50.
 ///
 /// # Panics
 ///

@@ -19,7 +19,8 @@ use rustix::{
 
 use crate::{clock, stall::CpuTimes};
 
-/// The two files of a thread that the watchdog reads at its ticks, kept open: 3 us a reading instead of 10.
+/// The two files of a thread that the watchdog reads at its ticks, kept open: 2 and 5 us a reading, a quarter of
+/// what opening them each time would take.
 pub(crate) struct ThreadFiles {
     tid: u32,
     schedstat: File,

@@ -327,7 +327,7 @@ fn back_to_back_short_polls_are_no_stall() {
         stop.store(true, Relaxed);
         thread::sleep(Duration::from_millis(150));
         probe.shutdown();
-        assert!(polls.load(Relaxed) > 100);
+        assert!(polls.load(Relaxed) > 20);
         let kinds: Vec<_> = ended(&agent).iter().map(|(stall, _)| stall.kind).collect();
         assert!(
             !kinds.contains(&StallKind::Stall),
