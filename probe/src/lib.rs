@@ -48,5 +48,5 @@ pub use self::{
     publisher::{MAX_REPLY_BYTES, OUT_BUFFER_BYTES},
     shared::{EVENTS, LAG_POINTS},
     slot::current_trace,
-    spawn::{Watch, spawn, spawn_blocking},
+    spawn::{Named, spawn, spawn_blocking},
 };

@@ -19,7 +19,7 @@ use crate::{
     publisher::Publisher,
     runtime,
     shared::{Settings, Shared},
-    spawn::Watch,
+    spawn::Named,
     watchdog::Watchdog,
 };
 
@@ -142,8 +142,8 @@ impl Probe {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn watch<F: Future>(&self, name: &str, future: F) -> Watch<F> {
-        Watch::root(name, Location::caller(), future)
+    pub fn watch<F: Future>(&self, name: &str, future: F) -> Named<F> {
+        Named::root(name, Location::caller(), future)
     }
 
     /// Says goodbye to the agent and ends the probe's threads. A probe may be installed anew afterwards.

@@ -47,7 +47,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    tokio::spawn(Watch::new(name, Location::caller(), future))
+    tokio::spawn(Named::new(name, Location::caller(), future))
 }
 
 /// [`tokio::task::spawn_blocking`] with a name: see [`spawn`]. The closure may take its time, which is no stall; the
@@ -156,7 +156,7 @@ pin_project! {
     ///
     /// Dropping it drops the future; nothing is lost by a cancellation but the future itself.
     #[must_use = "futures do nothing unless polled"]
-    pub struct Watch<F> {
+    pub struct Named<F> {
         // First, so that the future is dropped before its end is counted.
         #[pin]
         future: F,
@@ -165,7 +165,7 @@ pin_project! {
     }
 }
 
-impl<F: Future> Watch<F> {
+impl<F: Future> Named<F> {
     pub(crate) fn new(name: &str, place: &'static Location<'static>, future: F) -> Self {
         let subject = subject(TaskKind::Task, name, place);
         Self {
@@ -177,13 +177,13 @@ impl<F: Future> Watch<F> {
 
     /// The body of a `block_on`: see [`TaskType::set_root`].
     pub(crate) fn root(name: &str, place: &'static Location<'static>, future: F) -> Self {
-        let watch = Self::new(name, place, future);
-        watch.subject.task.set_root();
-        watch
+        let named = Self::new(name, place, future);
+        named.subject.task.set_root();
+        named
     }
 }
 
-impl<F: Future> Future for Watch<F> {
+impl<F: Future> Future for Named<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
