@@ -380,9 +380,9 @@ impl ServiceHistory {
                     poll: own.poll.quantiles().into(),
                 },
             );
-            known.queue_wait.add(at, own.queue_wait);
-            known.run.add(at, own.run);
-            known.poll.add(at, own.poll);
+            known.queue_wait.add(at, own.queue_wait, &mut self.tally);
+            known.run.add(at, own.run, &mut self.tally);
+            known.poll.add(at, own.poll, &mut self.tally);
             known.latest = r#type;
         }
     }

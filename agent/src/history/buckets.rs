@@ -80,15 +80,6 @@ impl SparseHistogram {
         self.packed.is_empty()
     }
 
-    /// Adds all of another; counts saturate.
-    pub(crate) fn add(&mut self, other: &Self) {
-        let mut filled: Vec<_> = self.filled().chain(other.filled()).collect();
-        // A stable sort finds the two runs that are in order already, and merges them.
-        filled.sort_by_key(|(bucket, _)| *bucket);
-        join_equals(&mut filled);
-        *self = Self::pack(filled, self.max_ns.max(other.max_ns));
-    }
-
     /// The figures of this histogram alone.
     #[must_use]
     pub fn quantiles(&self) -> Quantiles {
@@ -198,18 +189,35 @@ impl Tally {
 
     /// The figures of all that was added, which is then forgotten.
     pub fn take(&mut self) -> Quantiles {
+        let figures = quantiles(self.filled(), self.max_ns);
+        self.clear();
+        figures
+    }
+
+    /// The sum of all that was added, which is then forgotten; counts saturate.
+    pub(crate) fn take_sparse(&mut self) -> SparseHistogram {
+        let narrow =
+            |(bucket, count): (Bucket, u64)| (bucket, count.try_into().unwrap_or(u32::MAX));
+        let sum = SparseHistogram::pack(self.filled().map(narrow).collect(), self.max_ns);
+        self.clear();
+        sum
+    }
+
+    fn filled(&self) -> impl Iterator<Item = (Bucket, u64)> + Clone {
         let (low, high) = self.touched;
-        if low > high {
-            return Quantiles::default();
+        let touched = self.counts.get(low..=high).unwrap_or_default();
+        let buckets = touched.iter().enumerate();
+        let filled = buckets.filter(|(_, count)| **count > 0);
+        filled.map(move |(offset, count)| (Bucket((low + offset) as u16), *count))
+    }
+
+    fn clear(&mut self) {
+        let (low, high) = self.touched;
+        if let Some(touched) = self.counts.get_mut(low..=high) {
+            touched.fill(0);
         }
-        let touched = &mut self.counts[low..=high];
-        let filled = touched.iter().enumerate();
-        let filled = filled.map(|(offset, n)| (Bucket((low + offset) as u16), *n));
-        let figures = quantiles(filled, self.max_ns);
-        touched.fill(0);
         self.touched = (usize::MAX, 0);
         self.max_ns = 0;
-        figures
     }
 }
 
@@ -349,18 +357,18 @@ mod tests {
         fn sums_of_sparse_ones_say_what_the_dense_sum_says(
             parts in prop::collection::vec(prop::collection::vec(1..40_000_000_u64, 0..40), 0..8)
         ) {
-            let mut added = SparseHistogram::default();
+            let mut total = Tally::default();
             let mut tally = Tally::default();
             // Used before, so that what an earlier use left behind would show.
             tally.add(&SparseHistogram::from(&dense(&[5_000, 7_000_000_000])));
             tally.take();
             for part in &parts {
                 let sparse = SparseHistogram::from(&dense(part));
-                added.add(&sparse);
+                total.add(&sparse);
                 tally.add(&sparse);
             }
             let exact = expected(&dense(&parts.concat()));
-            prop_assert_eq!(added.quantiles(), exact);
+            prop_assert_eq!(total.take_sparse().quantiles(), exact);
             prop_assert_eq!(tally.take(), exact);
         }
     }

@@ -8,25 +8,47 @@ use super::{SparseHistogram, Tally, WINDOW_NS};
 /// in proportion.
 const SLOT_NS: u64 = 10_000_000_000;
 
+/// Samples of one slot at most: a probe sends ten.
+const MAX_FRESH: usize = 16;
+
+/// Slots kept at most: six are full, one leaves.
+const MAX_SLOTS: usize = 7;
+
 /// One kind of histogram of one type over the last 50 to 60 s: at most 7 slots of 4 KiB, a few hundred bytes each
 /// where the buckets filled are few.
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
-    /// When each slot began, and what it holds; oldest first. A slot without recordings is not made.
+    /// When each slot began, and what it holds; oldest first.
     slots: VecDeque<(u64, SparseHistogram)>,
+    /// When the newest recordings began, which are not yet a slot.
+    fresh_since: u64,
+    /// The newest recordings, sample by sample: adding them up once a slot costs a third of doing so each second.
+    fresh: Vec<SparseHistogram>,
 }
 
 impl Recent {
-    /// Adds what a sample brought, and forgets what is older than the window.
-    pub(crate) fn add(&mut self, at_mono_ns: u64, sparse: SparseHistogram) {
+    /// Adds what a sample brought, and forgets what is older than the window. `tally` is working memory, empty before
+    /// and after.
+    pub(crate) fn add(&mut self, at_mono_ns: u64, sparse: SparseHistogram, tally: &mut Tally) {
         self.forget_before(at_mono_ns.saturating_sub(WINDOW_NS));
         if sparse.is_empty() {
             return;
         }
-        match self.slots.back_mut() {
-            Some((began, slot)) if at_mono_ns.saturating_sub(*began) < SLOT_NS => slot.add(&sparse),
-            _ => self.slots.push_back((at_mono_ns, sparse)),
+        let full =
+            at_mono_ns.saturating_sub(self.fresh_since) >= SLOT_NS || self.fresh.len() >= MAX_FRESH;
+        if full && !self.fresh.is_empty() {
+            self.fresh.drain(..).for_each(|part| tally.add(&part));
+            self.slots
+                .push_back((self.fresh_since, tally.take_sparse()));
+            // A service that samples in a flood must not fill a minute with slots.
+            if self.slots.len() > MAX_SLOTS {
+                self.slots.pop_front();
+            }
         }
+        if self.fresh.is_empty() {
+            self.fresh_since = at_mono_ns;
+        }
+        self.fresh.push(sparse);
     }
 
     /// Forgets the slots that began at `mono_ns` or earlier.
@@ -38,13 +60,15 @@ impl Recent {
         {
             self.slots.pop_front();
         }
+        if self.fresh_since <= mono_ns {
+            self.fresh.clear();
+        }
     }
 
     /// Adds everything to a tally.
     pub(crate) fn add_to(&self, tally: &mut Tally) {
-        for (_, slot) in &self.slots {
-            tally.add(slot);
-        }
+        let slots = self.slots.iter().map(|(_, slot)| slot);
+        slots.chain(&self.fresh).for_each(|part| tally.add(part));
     }
 }
 
@@ -60,7 +84,11 @@ mod tests {
         let mut recent = Recent::default();
         let mut tally = Tally::default();
         for second in 1..=600 {
-            recent.add(second * 1_000_000_000, SparseHistogram::from(&one));
+            recent.add(
+                second * 1_000_000_000,
+                SparseHistogram::from(&one),
+                &mut tally,
+            );
             recent.add_to(&mut tally);
             let count = tally.take().count;
             if second <= 50 {
@@ -69,7 +97,7 @@ mod tests {
                 assert!((50..=60).contains(&count), "{count} after {second} s");
             }
         }
-        recent.add(700 * 1_000_000_000, SparseHistogram::default());
+        recent.add(700 * 1_000_000_000, SparseHistogram::default(), &mut tally);
         recent.add_to(&mut tally);
         assert_eq!(tally.take().count, 0);
     }
