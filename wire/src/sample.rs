@@ -36,6 +36,9 @@ pub struct Sample {
     pub types: Vec<TypeSample>,
     /// What the probe could not keep or send since the process started.
     pub dropped: Dropped,
+    /// Incidents that the probe did not take down since the process started, because of cooldown or rate.
+    #[serde(default)]
+    pub incidents_suppressed_total: u64,
 }
 
 /// The three parts of event-loop lag at one instant.

@@ -102,6 +102,7 @@ pub fn sample(at: u64) -> Sample {
         },
         lanes: Vec::new(),
         types: Vec::new(),
+        incidents_suppressed_total: 0,
         dropped: Dropped::default(),
     }
 }

@@ -103,6 +103,7 @@ impl Sampler {
             lanes: source::sample_all(),
             types,
             dropped,
+            incidents_suppressed_total: 0,
         };
         self.seq += 1;
         self.handed_ns = now_ns;
