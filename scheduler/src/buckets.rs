@@ -48,7 +48,11 @@ impl<T> Fifo<T> {
         self.chunks.front().is_none_or(VecDeque::is_empty)
     }
 
-    fn iter(&self) -> impl Iterator<Item = &T> {
+    fn len(&self) -> usize {
+        self.chunks.iter().map(VecDeque::len).sum()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &T> + Clone {
         self.chunks.iter().flatten()
     }
 
@@ -105,6 +109,19 @@ impl<T> Buckets<T> {
         self.fifos.iter().rev().flat_map(Fifo::iter)
     }
 
+    /// Each priority that is not empty, highest first: the priority, how many, and those in the order of their turn.
+    pub(crate) fn levels(
+        &self,
+    ) -> impl Iterator<Item = (u8, usize, impl Iterator<Item = &T> + Clone)> {
+        let filled = priority::ALL
+            .rev()
+            .filter(|priority| self.filled >> priority & 1 == 1);
+        filled.map(|priority| {
+            let fifo = &self.fifos[usize::from(priority)];
+            (priority, fifo.len(), fifo.iter())
+        })
+    }
+
     /// Keeps only some, in O(n).
     pub(crate) fn retain(&mut self, keep: impl Fn(&T) -> bool) {
         self.len = 0;
@@ -145,6 +162,8 @@ mod tests {
         }
         buckets.retain(|number| number % CHUNK == 11);
         assert_eq!(buckets.len(), 3);
+        let levels = buckets.levels().map(|(priority, len, _)| (priority, len));
+        assert_eq!(levels.collect::<Vec<_>>(), [(10, 3)]);
         let left: Vec<_> = std::iter::from_fn(|| buckets.pop()).collect();
         assert_eq!(left, [11, CHUNK + 11, 2 * CHUNK + 11]);
     }

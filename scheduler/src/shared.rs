@@ -12,6 +12,8 @@
 //! 4. A runner runs one job at a time, and there are at most `limit` runners: the limit holds by construction.
 //! 5. An end is counted under the lock before the handle learns of it: counts are exact at every instant.
 
+mod facts;
+
 use std::{
     mem,
     sync::{
