@@ -23,6 +23,7 @@
 //! [`EVENTS`], [`OUT_BUFFER_BYTES`], [`MAX_REPLY_BYTES`]. A figure that cannot be had is unknown, never zero.
 
 pub mod clock;
+mod elf;
 pub mod histogram;
 mod hooks;
 mod probe;
@@ -32,6 +33,7 @@ mod shared;
 pub mod slot;
 pub mod source;
 mod spawn;
+mod stack;
 mod stall;
 pub mod task_type;
 mod threads;

@@ -25,6 +25,7 @@ pub mod incident;
 pub mod sample;
 pub mod snapshot_file;
 pub mod socket;
+pub mod stack;
 pub mod view;
 
 pub use frame::{ToAgent, ToService, ToViewer};
