@@ -137,12 +137,9 @@ fn snapshot_lines(view: &ServiceView, now_unix_ns: u64) -> impl Iterator<Item = 
             snapshot.path
         )
     });
-    let lines = newest
+    newest
         .into_iter()
-        .chain(words::suppressed(&view.snapshots_suppressed));
-    lines
-        .map(|line| format!("snapshots  {}\n", printable(&line)))
-        .collect()
+        .chain(words::suppressed(&view.snapshots_suppressed))
 }
 
 fn lane_line(lane: &LaneView) -> String {
