@@ -90,9 +90,13 @@ impl FakeAgent {
     }
 
     /// The first that `find` finds, in what has come since the start and what comes. Each frame is shown once.
-    pub fn wait_for<T>(&self, mut find: impl FnMut(&ToAgent) -> Option<T>) -> T {
+    pub fn wait_for<T>(&self, find: impl FnMut(&ToAgent) -> Option<T>) -> T {
+        self.wait_from(0, find)
+    }
+
+    /// The same, without the first `shown` frames.
+    pub fn wait_from<T>(&self, mut shown: usize, mut find: impl FnMut(&ToAgent) -> Option<T>) -> T {
         let deadline = Instant::now() + PATIENCE;
-        let mut shown = 0;
         loop {
             let frames = self.frames();
             if let Some(found) = frames[shown..].iter().find_map(&mut find) {
