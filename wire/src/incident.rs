@@ -14,6 +14,7 @@ use crate::{
     hello::Hello,
     id::{JobId, RuntimeId},
     sample::{Dropped, LagPoint, LaneSample, ProcessSample, RuntimeSample, TaskRef, TypeSample},
+    stack::ThreadStack,
     view::{AgentDropped, Point, ServiceView},
 };
 
@@ -85,6 +86,9 @@ pub struct Incident {
     pub at_unix_ns: u64,
     /// The stalls going on.
     pub stalls: Vec<Stall>,
+    /// The stacks of these stalls that were taken by then, at most two for each. A later one comes as an event.
+    #[serde(default)]
+    pub stacks: Vec<ThreadStack>,
     /// Each runtime with its workers: what they are polling, what the kernel says of them.
     pub runtimes: Vec<RuntimeSample>,
     /// Process figures.

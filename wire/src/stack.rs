@@ -172,7 +172,10 @@ mod tests {
         let json = r#"{"stall":1,"runtime":1,"worker":null,"tid":1,"at_mono_ns":1,"stall_age_ns":1,"held_up_ns":1,
             "proof":"hunch","end":"edge","modules":[],"frames":[{"module":9,"offset":1}]}"#;
         let stack: ThreadStack = serde_json::from_str(json).expect("decodes");
-        assert_eq!((stack.proof, stack.end), (StackProof::Other, StackEnd::Other));
+        assert_eq!(
+            (stack.proof, stack.end),
+            (StackProof::Other, StackEnd::Other)
+        );
         assert_eq!(stack.module_of(&stack.frames[0]), None);
     }
 }
