@@ -7,7 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-use crate::{Agent, BindError, Config};
+use crate::{Agent, BindError, Config, symbol};
 
 /// It ended because it was told to.
 pub const EXIT_OK: u8 = 0;
@@ -45,6 +45,9 @@ fn log_filter(text: &str) -> Result<String, tracing_subscriber::filter::ParseErr
 /// Runs the daemon on this process's arguments until SIGINT or SIGTERM.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Some(code) = symbol::child_main() {
+        return code;
+    }
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => {

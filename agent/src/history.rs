@@ -203,6 +203,7 @@ impl ServiceHistory {
                         self.gaps.pop_front();
                     }
                 }
+                Event::Stack(stack) => self.stalls.stack(*stack),
                 Event::Unknown => {}
             }
         }

@@ -5,6 +5,7 @@ use ax_wire::{
     event::{Event, Events},
     hello::{Hello, RuntimeInfo},
     sample::{JobCounters, Sample, TaskRef, ThreadSample, TypeSample},
+    stack::{MAX_FRAMES, ThreadStack},
 };
 
 use crate::{
@@ -114,8 +115,23 @@ pub(crate) fn clean_events(events: &mut Events) {
                 stall.task.iter_mut().for_each(clean_task);
                 stall.thread.iter_mut().for_each(clean_thread);
             }
+            Event::Stack(stack) => clean_stack(stack),
             Event::ObserverNotScheduled(_) | Event::Unknown => {}
         }
+    }
+}
+
+/// A probe sends addresses. A name from it would be taken for one that was read from the file.
+fn clean_stack(stack: &mut ThreadStack) {
+    stack.modules.truncate(MAX_FRAMES);
+    for module in &mut stack.modules {
+        clean(&mut module.path);
+        clean_some(&mut module.build_id);
+        module.unnamed = None;
+    }
+    stack.frames.truncate(MAX_FRAMES);
+    for frame in &mut stack.frames {
+        frame.functions.clear();
     }
 }
 

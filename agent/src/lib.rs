@@ -36,6 +36,7 @@ pub mod history;
 mod ingest;
 mod serve;
 mod socket;
+pub mod symbol;
 mod text;
 pub mod view;
 pub mod window;

@@ -1,0 +1,261 @@
+//! Names for the stacks that a service sends as addresses.
+//!
+//! ```text
+//!  stack: build id + offset --> cache --> file of the module --> child process --> names
+//!                                         (files)                (child, names)
+//! ```
+//!
+//! [`fold`] then tells whose code it is. The first naming of a build takes some 100 ms, so it is done when a snapshot is
+//! on disk already, on a thread that may wait.
+
+mod child;
+mod files;
+pub mod fold;
+mod names;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    fs::File,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use ax_wire::stack::{Function, Module, ThreadStack};
+
+pub use self::child::child_main;
+use self::{child::ChildError, files::FileError, names::Names};
+
+/// Most addresses whose names are kept, at some 300 bytes each; then all are forgotten.
+const MAX_CACHED: usize = 16_384;
+
+/// Most addresses of a module that one child is asked for: they stand on its command line.
+const MAX_ADDRESSES: usize = 4_096;
+
+/// Gives names to stacks. Safe to share between threads.
+pub struct Symbolizer {
+    program: PathBuf,
+    cache: Mutex<HashMap<Address, Vec<Function>>>,
+}
+
+/// The same on every machine that has this build.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Address {
+    build_id: String,
+    offset: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Unnamed {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Child(#[from] ChildError),
+}
+
+/// Where a module's file comes from.
+#[derive(Clone, Copy)]
+enum Origin<'a> {
+    /// The process that has mapped it.
+    Process(u32),
+    /// A file that a person has named.
+    Named(&'a Path),
+}
+
+impl Symbolizer {
+    /// Starts this program for each file. Its `main` must begin with [`child_main`].
+    #[must_use]
+    pub fn new() -> Self {
+        // Not the path of the executable, which an update replaces.
+        Self::with_program("/proc/self/exe")
+    }
+
+    /// Starts another program, whose `main` begins with [`child_main`].
+    #[must_use]
+    pub fn with_program(program: impl Into<PathBuf>) -> Self {
+        Self {
+            program: program.into(),
+            cache: Mutex::default(),
+        }
+    }
+
+    /// Names the frames of stacks of the process `pid`, in place. Where a module gives no names,
+    /// [`Module::unnamed`] says why.
+    ///
+    /// Blocks: some 100 ms for a build that is new, 10 s for each module at worst.
+    pub fn name(&self, pid: u32, stacks: &mut [ThreadStack]) {
+        for module in modules_of(stacks) {
+            self.name_module(Origin::Process(pid), &module, stacks);
+        }
+    }
+
+    /// Names the frames of those modules whose build id is that of `binary`, or whose separate debug file it is. Returns
+    /// how many of the frames that are in such a module have a name now, and how many there are.
+    ///
+    /// Blocks as [`name`](Self::name) does.
+    ///
+    /// # Errors
+    ///
+    /// Why the file gives no names, for a person.
+    pub fn name_with(
+        &self,
+        binary: &Path,
+        stacks: &mut [ThreadStack],
+    ) -> Result<(usize, usize), String> {
+        let mut refused = None;
+        let mut fits = Vec::new();
+        for module in modules_of(stacks) {
+            if module.build_id.is_none() {
+                continue;
+            }
+            match self.name_module(Origin::Named(binary), &module, stacks) {
+                None => fits.push(module.build_id),
+                Some(why) => refused = Some(why),
+            }
+        }
+        if fits.is_empty() {
+            let nothing = || "no module of the stacks has a build id".to_owned();
+            return Err(refused.unwrap_or_else(nothing));
+        }
+        let frames = stacks.iter().flat_map(|stack| {
+            let frames = stack.frames.iter();
+            frames.map(move |frame| (stack.module_of(frame), frame))
+        });
+        let of_it: Vec<_> = frames
+            .filter(|(module, _)| module.is_some_and(|module| fits.contains(&module.build_id)))
+            .collect();
+        let named = of_it
+            .iter()
+            .filter(|(_, frame)| !frame.functions.is_empty());
+        Ok((named.count(), of_it.len()))
+    }
+
+    /// Returns why the module has no names, where it has none.
+    fn name_module(
+        &self,
+        origin: Origin<'_>,
+        module: &Module,
+        stacks: &mut [ThreadStack],
+    ) -> Option<String> {
+        let wanted: BTreeSet<u64> = offsets_of(module, stacks)
+            .filter(|offset| self.cached(module, *offset).is_none())
+            .take(MAX_ADDRESSES)
+            .collect();
+        let wanted: Vec<u64> = wanted.into_iter().collect();
+        let mut found = HashMap::new();
+        let mut why = None;
+        if !wanted.is_empty() {
+            match self.read(origin, module, &wanted) {
+                Ok(names) => found.extend(wanted.into_iter().zip(names.functions)),
+                Err(error) => why = Some(error.to_string()),
+            }
+        }
+        self.remember(module, &found);
+        for stack in stacks.iter_mut() {
+            let Some(index) = stack
+                .modules
+                .iter()
+                .position(|known| is_same(known, module))
+            else {
+                continue;
+            };
+            stack.modules[index].unnamed.clone_from(&why);
+            for frame in &mut stack.frames {
+                if frame.module == Some(index as u32) && frame.functions.is_empty() {
+                    let cached = self.cached(module, frame.offset);
+                    let named = cached.or_else(|| found.get(&frame.offset).cloned());
+                    frame.functions = named.unwrap_or_default();
+                }
+            }
+        }
+        why
+    }
+
+    /// Reads the module's own file, then, where that has no line tables, a separate one.
+    fn read(&self, origin: Origin<'_>, module: &Module, wanted: &[u64]) -> Result<Names, Unnamed> {
+        let (file, pid) = match origin {
+            Origin::Process(pid) => (files::open_mapped(pid, module)?, Some(pid)),
+            Origin::Named(path) => {
+                // A person may name a link.
+                let file = File::open(path).map_err(FileError::Open)?;
+                (files::checked(file)?, None)
+            }
+        };
+        let build_id = module.build_id.as_deref();
+        let mut names = child::read(&self.program, file, build_id, wanted)?;
+        // What cannot be compared is not read.
+        if names.has_lines || build_id.is_none() {
+            return Ok(names);
+        }
+        for file in files::debug_files(pid, module, names.debug_file.as_deref()) {
+            let Ok(better) = child::read(&self.program, file, build_id, wanted) else {
+                continue;
+            };
+            for (functions, better) in names.functions.iter_mut().zip(better.functions) {
+                if !better.is_empty() {
+                    *functions = better;
+                }
+            }
+            if better.has_lines {
+                break;
+            }
+        }
+        Ok(names)
+    }
+
+    fn cached(&self, module: &Module, offset: u64) -> Option<Vec<Function>> {
+        let build_id = module.build_id.clone()?;
+        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.get(&Address { build_id, offset }).cloned()
+    }
+
+    fn remember(&self, module: &Module, found: &HashMap<u64, Vec<Function>>) {
+        let Some(build_id) = &module.build_id else {
+            return;
+        };
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.len() + found.len() > MAX_CACHED {
+            cache.clear();
+        }
+        for (offset, functions) in found.iter().filter(|(_, functions)| !functions.is_empty()) {
+            let address = Address {
+                build_id: build_id.clone(),
+                offset: *offset,
+            };
+            cache.insert(address, functions.clone());
+        }
+    }
+}
+
+impl Default for Symbolizer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Each module once.
+fn modules_of(stacks: &[ThreadStack]) -> Vec<Module> {
+    let mut modules: Vec<Module> = Vec::new();
+    for module in stacks.iter().flat_map(|stack| &stack.modules) {
+        if modules.iter().all(|known| !is_same(known, module)) {
+            modules.push(module.clone());
+        }
+    }
+    modules
+}
+
+fn is_same(one: &Module, other: &Module) -> bool {
+    one.path == other.path && one.build_id == other.build_id
+}
+
+fn offsets_of<'a>(module: &'a Module, stacks: &'a [ThreadStack]) -> impl Iterator<Item = u64> + 'a {
+    stacks.iter().flat_map(move |stack| {
+        let frames = stack.frames.iter();
+        let of_it = frames.filter(move |frame| {
+            let of = stack.module_of(frame);
+            frame.functions.is_empty() && of.is_some_and(|of| is_same(of, module))
+        });
+        of_it.map(|frame| frame.offset)
+    })
+}
