@@ -54,7 +54,7 @@ fn start_service(binary: &Path, mode: Mode, agent: &FakeAgent) -> Guarded {
 }
 
 fn symbolizer() -> Symbolizer {
-    Symbolizer::with_program(env!("CARGO_BIN_EXE_ax-agent"))
+    Symbolizer::new(env!("CARGO_BIN_EXE_ax-agent"))
 }
 
 fn own_binary() -> PathBuf {

@@ -80,7 +80,20 @@ impl<'a, F> JobBuilder<'a, F> {
         T: Send + 'static,
         E: Into<Box<dyn Error + Send + Sync>> + 'static,
     {
-        let place = Location::caller();
+        self.submit_from(Location::caller())
+    }
+
+    /// [`submit`](Self::submit) with the place of an earlier call, for helpers that submit later.
+    pub(crate) fn submit_from<Fut, T, E>(
+        self,
+        place: &'static Location<'static>,
+    ) -> Result<JobHandle<T>, SubmitError>
+    where
+        F: FnOnce(JobContext) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, E>> + Send + 'static,
+        T: Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>> + 'static,
+    {
         let lane = self.find_lane()?;
         let priority = self.priority.unwrap_or(lane.settings.priority);
         if !priority::ALL.contains(&priority) {

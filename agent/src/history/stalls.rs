@@ -5,22 +5,16 @@ use std::collections::VecDeque;
 use ax_wire::{
     event::{Stall, StallKind},
     sample::{Sample, WorkerState},
-    stack::ThreadStack,
 };
 
 /// Stalls kept at most.
 const MAX_STALLS: usize = 64;
-
-/// Stacks kept of a stall; the probe takes no more. Some 2 KiB each.
-const MAX_STACKS: usize = 2;
 
 /// A stall as it was last told.
 #[derive(Clone, Debug)]
 pub(crate) struct TrackedStall {
     pub(crate) stall: Stall,
     pub(crate) ongoing: bool,
-    /// At most [`MAX_STACKS`].
-    pub(crate) stacks: Vec<ThreadStack>,
 }
 
 impl TrackedStall {
@@ -46,33 +40,17 @@ impl Stalls {
     }
 
     fn tell(&mut self, stall: Stall, ongoing: bool) {
-        if let Some(known) = self.find(stall.id) {
-            known.stall = stall;
-            known.ongoing = ongoing;
+        let told = TrackedStall { stall, ongoing };
+        let mut known = self.known.iter_mut();
+        if let Some(known) = known.find(|known| known.stall.id == told.stall.id) {
+            *known = told;
             return;
         }
         if self.known.len() >= MAX_STALLS {
             let oldest_ended = self.known.iter().position(|known| !known.ongoing);
             self.known.remove(oldest_ended.unwrap_or(0));
         }
-        self.known.push_back(TrackedStall {
-            stall,
-            ongoing,
-            stacks: Vec::new(),
-        });
-    }
-
-    /// Keeps a stack with the stall that it belongs to.
-    pub(crate) fn stack(&mut self, stack: ThreadStack) {
-        if let Some(known) = self.find(stack.stall)
-            && known.stacks.len() < MAX_STACKS
-        {
-            known.stacks.push(stack);
-        }
-    }
-
-    fn find(&mut self, id: u64) -> Option<&mut TrackedStall> {
-        self.known.iter_mut().find(|known| known.stall.id == id)
+        self.known.push_back(told);
     }
 
     /// Brings the stalls going on up to a sample: they are as old as the sample says, and over where it shows their

@@ -33,6 +33,9 @@ const MAX_CACHED: usize = 16_384;
 /// Most addresses of a module that one child is asked for: they stand on its command line.
 const MAX_ADDRESSES: usize = 4_096;
 
+/// The program that runs. Not the path of its file, which an update replaces.
+pub const OWN_PROGRAM: &str = "/proc/self/exe";
+
 /// Gives names to stacks. Safe to share between threads.
 pub struct Symbolizer {
     program: PathBuf,
@@ -64,16 +67,9 @@ enum Origin<'a> {
 }
 
 impl Symbolizer {
-    /// Starts this program for each file. Its `main` must begin with [`child_main`].
+    /// Starts `program` for each file: one whose `main` begins with [`child_main`], such as [`OWN_PROGRAM`].
     #[must_use]
-    pub fn new() -> Self {
-        // Not the path of the executable, which an update replaces.
-        Self::with_program("/proc/self/exe")
-    }
-
-    /// Starts another program, whose `main` begins with [`child_main`].
-    #[must_use]
-    pub fn with_program(program: impl Into<PathBuf>) -> Self {
+    pub fn new(program: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
             cache: Mutex::default(),
@@ -225,12 +221,6 @@ impl Symbolizer {
             };
             cache.insert(address, functions.clone());
         }
-    }
-}
-
-impl Default for Symbolizer {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

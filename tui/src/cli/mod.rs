@@ -8,6 +8,7 @@ mod session;
 mod snapshots;
 mod span;
 mod status;
+mod symbolize;
 mod watch;
 
 use std::{
@@ -52,6 +53,8 @@ enum Command {
     Capture(capture::Arguments),
     /// List the snapshots on disk, or remove some
     Snapshots(snapshots::Arguments),
+    /// Name the functions in the stacks of a snapshot, from the file of the build
+    Symbolize(symbolize::Arguments),
     /// Start a demo service and look at it
     Demo(demo::Arguments),
     /// The demo service itself
@@ -102,6 +105,9 @@ impl Failure {
 
 /// See [`crate::main`].
 pub fn main(hooks: Hooks) -> ExitCode {
+    if let Some(code) = ax_agent::symbol::child_main() {
+        return code;
+    }
     match (parse(std::env::args_os()), hooks.demo) {
         (Ok(Some(Command::DemoService { arguments })), Some(serve)) => serve(arguments),
         (Ok(command), _) => ExitCode::from(report(run(command, hooks))),
@@ -140,6 +146,7 @@ fn run(command: Option<Command>, hooks: Hooks) -> Result<(), Failure> {
         Some(Command::Status(arguments)) => until_interrupted(status::run(&arguments)),
         Some(Command::Capture(arguments)) => until_interrupted(capture::run(&arguments)),
         Some(Command::Snapshots(arguments)) => until_interrupted(snapshots::run(&arguments)),
+        Some(Command::Symbolize(arguments)) => symbolize::run(&arguments),
         Some(Command::Watch(arguments)) => match until_interrupted(watch::run(&arguments)) {
             // It goes on until it is told to stop.
             Err(Failure::Interrupted) => Ok(()),
