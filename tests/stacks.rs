@@ -13,21 +13,22 @@ mod service;
 mod support;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     env, fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::Instant,
 };
 
 use ax_agent::symbol::{Symbolizer, fold::culprit};
 use ax_wire::{
-    RuntimeId,
+    RuntimeId, snapshot_file,
     stack::{StackProof, ThreadStack},
 };
 use fake_agent::{FakeAgent, Told};
 use kinds::Kind;
 use service::{Cell, MODE_ENV, Mode};
-use support::{Guarded, find_program, full};
+use support::{Guarded, ax_agent, ax_top, eventually, find_program, full, run_to_end};
 
 /// Not a test of its own: the service that the other tests start.
 #[test]
@@ -38,13 +39,13 @@ fn service() {
 }
 
 /// Starts this binary, or a copy of it, as the service.
-fn start_service(binary: &Path, mode: Mode, agent: &FakeAgent) -> Guarded {
+fn start_service(binary: &Path, mode: Mode, socket: &Path, folder: &Path) -> Guarded {
     let child = Command::new(binary)
         .args(["--exact", "service", "--nocapture"])
         .env(MODE_ENV, mode.name())
-        .env("AX_SOCKET", agent.socket())
-        .env("HOSTALIASES", agent.folder().join(kinds::ALIASES))
-        .env(kinds::FOLDER_ENV, agent.folder())
+        .env("AX_SOCKET", socket)
+        .env("HOSTALIASES", folder.join(kinds::ALIASES))
+        .env(kinds::FOLDER_ENV, folder)
         .env_remove("AX_DISABLE")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -68,7 +69,7 @@ type Stacks = HashMap<RuntimeId, Vec<ThreadStack>>;
 fn matrix(binary: &Path, named_later_with: Option<&Path>) -> Stacks {
     let agent = FakeAgent::start();
     let symbolizer = symbolizer();
-    let mut service = start_service(binary, Mode::Matrix, &agent);
+    let mut service = start_service(binary, Mode::Matrix, &agent.socket(), agent.folder());
     let mut stacks = Stacks::new();
     let mut connection = agent.accept();
     while let Some(told) = connection.next() {
@@ -188,7 +189,7 @@ fn no_stack_is_kept_of_a_job_that_had_moved_on() {
     let wanted = if full() { 10_000 } else { 500 };
     let agent = FakeAgent::start();
     let symbolizer = symbolizer();
-    let _service = start_service(&own_binary(), Mode::Churn, &agent);
+    let _service = start_service(&own_binary(), Mode::Churn, &agent.socket(), agent.folder());
     let mut connection = agent.accept();
     let (mut checked, mut without_function) = (0, 0);
     while checked < wanted {
@@ -220,4 +221,86 @@ fn no_stack_is_kept_of_a_job_that_had_moved_on() {
         without_function * 20 < checked,
         "{without_function} of {checked}"
     );
+}
+
+/// The whole way: the agent writes the snapshot, then the names into it, of both stacks; and `ax-top symbolize` reads it.
+#[test]
+fn the_snapshot_of_an_incident_gets_the_names() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("run/agent.sock");
+    let snapshots = folder.path().join("snapshots");
+    let mut agent = ax_agent(&socket);
+    agent
+        .arg("--snapshots")
+        .arg(&snapshots)
+        .args(["--log", "warn"]);
+    let _agent = Guarded(agent.spawn().expect("the agent starts"));
+    eventually("the agent's socket", || socket.exists().then_some(()));
+    let _service = start_service(&own_binary(), Mode::Incident, &socket, folder.path());
+    let file = eventually("a snapshot", || {
+        let names = fs::read_dir(&snapshots).ok()?.flatten();
+        let mut paths = names.map(|entry| entry.path());
+        paths.find(|path| path.extension().is_some_and(|end| end == "json"))
+    });
+    let written = Instant::now();
+    let wrong = |stack: &ThreadStack| {
+        culprit(stack).is_none_or(|function| !function.name.ends_with("kinds::odd"))
+    };
+    let mut first_named = None;
+    let incident = eventually("names of two stacks", || {
+        let snapshot = snapshot_file::read(&file).expect("always whole");
+        let incident = snapshot.incident.expect("taken");
+        if !incident.stacks.iter().all(wrong) {
+            first_named.get_or_insert_with(|| written.elapsed());
+        }
+        let both = incident.stacks.len() == 2 && !incident.stacks.iter().any(wrong);
+        both.then_some(incident)
+    });
+    println!(
+        "names in the file {:?} after it was written, of the second stack {:?}",
+        first_named.expect("before the second"),
+        written.elapsed()
+    );
+    assert_eq!(incident.stalls.len(), 1);
+    let lines = |stack: &ThreadStack| culprit(stack).and_then(|function| function.line);
+    assert_eq!(
+        incident
+            .stacks
+            .iter()
+            .map(lines)
+            .collect::<HashSet<_>>()
+            .len(),
+        1,
+        "it does not move"
+    );
+
+    let output = folder.path().join("with-names.json");
+    let mut symbolize = ax_top(&socket);
+    symbolize
+        .arg("symbolize")
+        .arg(&file)
+        .arg("--output")
+        .arg(&output);
+    let printed = run_to_end(symbolize.arg("--with").arg(own_binary()), 0);
+    let printed = String::from_utf8(printed.stdout).expect("text");
+    assert!(printed.contains("-> stacks::kinds::odd"), "{printed}");
+    assert!(printed.contains("frames of the runtime"), "{printed}");
+    let copy = snapshot_file::read(&output).expect("a snapshot");
+    assert_eq!(
+        copy.incident.map(|incident| incident.stacks),
+        Some(incident.stacks)
+    );
+    for (with, why) in [
+        (env!("CARGO_BIN_EXE_ax-agent"), "another build"),
+        ("/etc/passwd", "no ELF file"),
+        ("/nonexistent", "cannot be opened"),
+    ] {
+        let mut symbolize = ax_top(&socket);
+        let refused = run_to_end(
+            symbolize.arg("symbolize").arg(&file).args(["--with", with]),
+            65,
+        );
+        let said = String::from_utf8(refused.stderr).expect("text");
+        assert!(said.contains(why), "{with}: {said}");
+    }
 }

@@ -20,6 +20,8 @@ pub enum Mode {
     Matrix,
     /// Two kinds of jobs for ever.
     Churn,
+    /// One job that blocks for long.
+    Incident,
 }
 
 impl Mode {
@@ -27,6 +29,7 @@ impl Mode {
         match self {
             Self::Matrix => "matrix",
             Self::Churn => "churn",
+            Self::Incident => "incident",
         }
     }
 }
@@ -105,6 +108,9 @@ pub fn run(mode: &str) {
     if mode == Mode::Churn.name() {
         churn();
     }
+    if mode == Mode::Incident.name() {
+        incident();
+    }
     Cell::all().for_each(Cell::run);
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -150,6 +156,34 @@ fn churn() -> ! {
                 Ok(_job) => number += 1,
                 Err(_) => sleep(Duration::from_millis(1)).await,
             }
+        }
+    })
+}
+
+/// A job that blocks until after its second stack, then nothing more, until the process is ended.
+fn incident() -> ! {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all();
+    let runtime = ax_probe::configure(&mut builder)
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        Probe::builder("stacks")
+            .quiet_start(Duration::ZERO)
+            .install()
+            .expect("a runtime");
+        let ax = Scheduler::new();
+        let lane = ax.lane("work").limit(1).open().expect("valid settings");
+        // Until the agent has greeted the probe.
+        sleep(Duration::from_millis(500)).await;
+        let job = ax.job("blocking_job", |_| async {
+            kinds::odd(Duration::from_millis(1_200));
+            Ok::<_, Infallible>(())
+        });
+        let job = job.lane(&lane).submit().expect("the lane has room");
+        job.await.expect("no panic");
+        loop {
+            sleep(Duration::from_secs(1)).await;
         }
     })
 }

@@ -22,7 +22,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use ax_wire::stack::{Function, Module, ThreadStack};
+use ax_wire::stack::{Frame, Function, Module, ThreadStack};
 
 pub use self::child::child_main;
 use self::{child::ChildError, files::FileError, names::Names};
@@ -99,32 +99,30 @@ impl Symbolizer {
         binary: &Path,
         stacks: &mut [ThreadStack],
     ) -> Result<(usize, usize), String> {
-        let mut refused = None;
+        let mut refused = BTreeSet::new();
         let mut fits = Vec::new();
         for module in modules_of(stacks) {
             if module.build_id.is_none() {
                 continue;
             }
             match self.name_module(Origin::Named(binary), &module, stacks) {
-                None => fits.push(module.build_id),
-                Some(why) => refused = Some(why),
+                None => fits.push(module),
+                Some(why) => {
+                    refused.insert(why);
+                }
             }
         }
-        if fits.is_empty() {
-            let nothing = || "no module of the stacks has a build id".to_owned();
-            return Err(refused.unwrap_or_else(nothing));
+        if fits.is_empty() && refused.is_empty() {
+            return Err("no module of the stacks has a build id to compare".to_owned());
         }
-        let frames = stacks.iter().flat_map(|stack| {
-            let frames = stack.frames.iter();
-            frames.map(move |frame| (stack.module_of(frame), frame))
-        });
-        let of_it: Vec<_> = frames
-            .filter(|(module, _)| module.is_some_and(|module| fits.contains(&module.build_id)))
-            .collect();
-        let named = of_it
-            .iter()
-            .filter(|(_, frame)| !frame.functions.is_empty());
-        Ok((named.count(), of_it.len()))
+        if fits.is_empty() {
+            let refused: Vec<_> = refused.into_iter().collect();
+            return Err(refused.join("; "));
+        }
+        let of_it = fits.iter().flat_map(|module| frames_of(module, stacks));
+        let (named, unnamed): (Vec<_>, Vec<_>) =
+            of_it.partition(|frame| !frame.functions.is_empty());
+        Ok((named.len(), named.len() + unnamed.len()))
     }
 
     /// Returns why the module has no names, where it has none.
@@ -134,8 +132,12 @@ impl Symbolizer {
         module: &Module,
         stacks: &mut [ThreadStack],
     ) -> Option<String> {
-        let wanted: BTreeSet<u64> = offsets_of(module, stacks)
-            .filter(|offset| self.cached(module, *offset).is_none())
+        // A file that a person names is read in any case: it is to be told when it is the wrong one.
+        let again = matches!(origin, Origin::Named(_));
+        let wanted: BTreeSet<u64> = frames_of(module, stacks)
+            .filter(|frame| again || frame.functions.is_empty())
+            .map(|frame| frame.offset)
+            .filter(|offset| again || self.cached(module, *offset).is_none())
             .take(MAX_ADDRESSES)
             .collect();
         let wanted: Vec<u64> = wanted.into_iter().collect();
@@ -156,12 +158,17 @@ impl Symbolizer {
             else {
                 continue;
             };
-            stack.modules[index].unnamed.clone_from(&why);
+            if why.is_none() || !again {
+                stack.modules[index].unnamed.clone_from(&why);
+            }
             for frame in &mut stack.frames {
-                if frame.module == Some(index as u32) && frame.functions.is_empty() {
-                    let cached = self.cached(module, frame.offset);
-                    let named = cached.or_else(|| found.get(&frame.offset).cloned());
-                    frame.functions = named.unwrap_or_default();
+                if frame.module != Some(index as u32) {
+                    continue;
+                }
+                let known = found.get(&frame.offset).cloned();
+                let known = known.or_else(|| self.cached(module, frame.offset));
+                if let Some(functions) = known.filter(|functions| !functions.is_empty()) {
+                    frame.functions = functions;
                 }
             }
         }
@@ -239,13 +246,12 @@ fn is_same(one: &Module, other: &Module) -> bool {
     one.path == other.path && one.build_id == other.build_id
 }
 
-fn offsets_of<'a>(module: &'a Module, stacks: &'a [ThreadStack]) -> impl Iterator<Item = u64> + 'a {
+fn frames_of<'a>(
+    module: &'a Module,
+    stacks: &'a [ThreadStack],
+) -> impl Iterator<Item = &'a Frame> + 'a {
     stacks.iter().flat_map(move |stack| {
         let frames = stack.frames.iter();
-        let of_it = frames.filter(move |frame| {
-            let of = stack.module_of(frame);
-            frame.functions.is_empty() && of.is_some_and(|of| is_same(of, module))
-        });
-        of_it.map(|frame| frame.offset)
+        frames.filter(move |frame| stack.module_of(frame).is_some_and(|of| is_same(of, module)))
     })
 }

@@ -29,7 +29,7 @@ use crate::clock;
 pub(super) const MAX_STACK_BYTES: usize = 64 * 1024;
 
 /// How long the watchdog waits for a thread that was signalled. It takes 16 us where that thread can have a CPU.
-const PATIENCE: Duration = Duration::from_millis(10);
+const PATIENCE: Duration = Duration::from_millis(25);
 
 /// How long of that it spins, before it lets others have the CPU.
 const SPIN: Duration = Duration::from_micros(50);
@@ -138,7 +138,7 @@ impl Signal {
         1 << (self.0 - 1)
     }
 
-    /// Lets the thread `tid` copy its stack, which lies in `stack`; nothing outside is read. Waits 10 ms at most.
+    /// Lets the thread `tid` copy its stack, which lies in `stack`; nothing outside is read. Waits 25 ms at most.
     ///
     /// One caller at a time.
     pub(super) fn copy_stack(&self, tid: u32, stack: &Range<u64>) -> Result<Copied, Untaken> {

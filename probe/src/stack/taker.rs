@@ -27,7 +27,7 @@ pub(super) static TAKER: Mutex<Option<Taker>> = Mutex::new(None);
 
 /// Takes the stack of the thread `tid`, which lies in `stack`, by one signal to it.
 ///
-/// Blocks for as long as the thread takes to get a CPU, 10 ms at most, and some 100 us besides (5 ms the first time).
+/// Blocks for as long as the thread takes to get a CPU, 25 ms at most, and some 100 us besides (5 ms the first time).
 pub(crate) fn take(tid: u32, stack: &Range<u64>) -> Result<Taken, Untaken> {
     let mut taker = TAKER.lock();
     let taker = match &mut *taker {

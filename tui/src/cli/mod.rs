@@ -73,6 +73,8 @@ enum Failure {
     #[error("{0}")]
     Unknown(String),
     #[error("{0}")]
+    BadData(String),
+    #[error("{0}")]
     Unavailable(String),
     #[error("{0}")]
     NotNow(String),
@@ -89,6 +91,7 @@ impl Failure {
         match self {
             Self::Usage(_) => exit::USAGE,
             Self::Unknown(_) => exit::UNKNOWN,
+            Self::BadData(_) => exit::BAD_DATA,
             Self::Unavailable(_) => exit::UNAVAILABLE,
             Self::NotNow(_) => exit::NOT_NOW,
             Self::Interrupted => exit::INTERRUPTED,

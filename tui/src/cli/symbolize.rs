@@ -36,18 +36,18 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut snapshot = snapshot_file::read(&arguments.file)
-        .map_err(|error| Failure::Unknown(error.to_string()))?;
+        .map_err(|error| Failure::BadData(error.to_string()))?;
     let stacks = snapshot
         .incident
         .as_mut()
         .map_or(&mut [][..], |incident| &mut incident.stacks);
     if stacks.is_empty() {
         let file = arguments.file.display();
-        return Err(Failure::Unknown(format!("{file} holds no stacks")));
+        return Err(Failure::BadData(format!("{file} holds no stacks")));
     }
     let (named, of) = Symbolizer::new(OWN_PROGRAM)
         .name_with(&arguments.with, stacks)
-        .map_err(|why| Failure::Unknown(format!("{}: {why}", arguments.with.display())))?;
+        .map_err(|why| Failure::BadData(format!("{}: {why}", arguments.with.display())))?;
     let mut text = snapshot
         .incident
         .as_ref()
