@@ -24,6 +24,7 @@ pub const SNAPSHOT_VERSION: u32 = 1;
 
 /// One incident, and the snapshot of it: sorts by time (UUID v7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct IncidentId(pub uuid::Uuid);
 
@@ -43,6 +44,7 @@ impl std::fmt::Display for IncidentId {
 
 /// Why evidence was taken.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum Reason {
     /// A worker has not moved for the snapshot threshold.
@@ -75,6 +77,7 @@ pub enum Reason {
 
 /// What the probe takes down at the instant of an incident.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Incident {
     /// Its id.
     pub id: IncidentId,
@@ -119,6 +122,7 @@ pub const MAX_QUEUED_JOBS: usize = 20;
 
 /// A job that has begun.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunningJob {
     /// Which, and where it was started.
     pub task: TaskRef,
@@ -136,6 +140,7 @@ pub struct RunningJob {
 
 /// What is queued in one lane.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueFacts {
     /// The lane.
     pub lane: String,
@@ -155,6 +160,7 @@ pub struct QueueFacts {
 
 /// How many of a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CountOf {
     /// The name.
     pub name: String,
@@ -164,6 +170,7 @@ pub struct CountOf {
 
 /// How many at a priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CountAt {
     /// 1 to 100.
     pub priority: u8,
@@ -175,6 +182,7 @@ pub struct CountAt {
 
 /// A job that waits its turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueuedJob {
     /// Which.
     pub job: JobId,
@@ -188,6 +196,7 @@ pub struct QueuedJob {
 
 /// The file: one JSON object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Snapshot {
     /// [`SNAPSHOT_VERSION`] of the writer.
     pub version: u32,
@@ -219,6 +228,7 @@ pub struct Snapshot {
 
 /// Who wrote a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Writer {
     /// The agent, which adds history and alerts.
@@ -232,6 +242,7 @@ pub enum Writer {
 
 /// One line about a snapshot file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SnapshotSummary {
     /// Its incident.
     pub id: IncidentId,

@@ -165,7 +165,7 @@ impl Watchdog {
             self.recent.push_lag(*point);
         }
         let took_stacks = self.shared.settings.stacks && self.take_stacks(&by_worker, &mut events);
-        self.take_evidence(now_ns, &slots, &by_worker);
+        let took_evidence = self.take_evidence(now_ns, &slots, &by_worker) || took_stacks;
 
         if !events.is_empty() || !points.is_empty() {
             let mut outbox = self.shared.outbox.lock();
@@ -181,8 +181,12 @@ impl Watchdog {
         } else {
             TICK_AT_REST_NS
         };
-        // What the stacks took is not time in which this thread got no CPU.
-        let from_ns = if took_stacks { clock::now_ns() } else { now_ns };
+        // The time that evidence takes is no gap in which the process got no CPU.
+        let from_ns = if took_evidence {
+            clock::now_ns()
+        } else {
+            now_ns
+        };
         self.due_ns = from_ns + tick_ns;
     }
 
@@ -262,8 +266,13 @@ impl Watchdog {
         }
     }
 
-    /// Takes evidence where something has gone wrong, and where somebody has asked for it.
-    fn take_evidence(&mut self, now_ns: u64, slots: &[Arc<Slot>], by_worker: &ByWorker<'_>) {
+    /// Takes evidence where something has gone wrong, and where somebody has asked for it; returns whether it did.
+    fn take_evidence(
+        &mut self,
+        now_ns: u64,
+        slots: &[Arc<Slot>],
+        by_worker: &ByWorker<'_>,
+    ) -> bool {
         let shared = &self.shared;
         let mut reasons = shared.incidents.take_asked();
         reasons.retain(|_| {
@@ -282,6 +291,7 @@ impl Watchdog {
             Decision::Suppressed => shared.incidents.count_suppressed(),
             Decision::Nothing => {}
         }
+        let taken = !reasons.is_empty();
         for reason in reasons {
             let evidence = incident::take(
                 shared,
@@ -302,6 +312,7 @@ impl Watchdog {
             shared.incidents.push_taken(evidence);
             shared.publisher.nudge();
         }
+        taken
     }
 
     /// The worst that has reached the snapshot threshold: a stall, which names its culprit, before a lag.

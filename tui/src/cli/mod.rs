@@ -24,7 +24,8 @@ use serde::Serialize;
 use crate::{Hooks, event::Signals, exit};
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done, 3 no such service, 64 wrong usage, 69 no agent or demo service could be started,
+Exit codes: 0 done, 3 no such service, 64 wrong usage, 65 a file is not what it should be,
+69 no agent or demo service could be started,
 70 a fault of ax-top, 74 input or output failed, 75 no snapshot now: try again later, 130 interrupted
 before there was anything to say.
 
