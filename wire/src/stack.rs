@@ -16,6 +16,7 @@ pub const MAX_INLINED: usize = 64;
 
 /// The stack of one thread at one instant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThreadStack {
     /// [`Stall::id`](crate::event::Stall::id) of the stall that it belongs to.
     pub stall: u64,
@@ -43,6 +44,7 @@ pub struct ThreadStack {
 
 /// What is known of the poll that a stack shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StackProof {
     /// The same wrapped poll went on before and after it was taken: it is that poll's.
@@ -57,6 +59,7 @@ pub enum StackProof {
 
 /// How far a stack reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StackEnd {
     /// To the thread's first function.
@@ -72,6 +75,7 @@ pub enum StackEnd {
 
 /// An executable or library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Module {
     /// Its file, as the service sees it. `[vdso]` for the kernel's own.
     pub path: String,
@@ -92,6 +96,7 @@ impl Module {
 
 /// One address of a stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Frame {
     /// Index into [`ThreadStack::modules`]. `None`: in no file, such as code made at run time.
     pub module: Option<u32>,
@@ -105,6 +110,7 @@ pub struct Frame {
 
 /// One function of a frame.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Function {
     /// Its full name, demangled.
     pub name: String,
