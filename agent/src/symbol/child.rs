@@ -16,7 +16,11 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::{
+    fs::{Gid, Uid},
+    io::Errno,
+    process::{Resource, Rlimit, setrlimit},
+};
 
 use super::names::{self, Names};
 
@@ -105,11 +109,12 @@ fn answer_of(child: &mut Child) -> Result<Vec<u8>, ChildError> {
 /// Is the child, where the program was started as one; `None` where it was not. Call it first in `main`.
 #[must_use]
 pub fn child_main() -> Option<ExitCode> {
-    let mut arguments = env::args().skip(1);
+    let mut arguments = env::args_os().skip(1);
     if arguments.next()? != ARGUMENT {
         return None;
     }
-    let answer = work(arguments).map_err(|error| error.to_string());
+    let answer = work(arguments.filter_map(|argument| argument.into_string().ok()))
+        .map_err(|error| error.to_string());
     let written = serde_json::to_writer(io::stdout().lock(), &answer);
     let flushed = io::stdout().flush();
     Some(if written.is_ok() && flushed.is_ok() {
@@ -122,11 +127,11 @@ pub fn child_main() -> Option<ExitCode> {
 #[derive(Debug, thiserror::Error)]
 enum WorkError {
     #[error("the reader could not limit itself ({0})")]
-    Limits(#[from] rustix::io::Errno),
+    Limits(#[from] Errno),
     #[error("the reader was started with wrong arguments")]
     Arguments,
     #[error("the reader has no input ({0})")]
-    Input(#[from] io::Error),
+    Input(io::Error),
     #[error(transparent)]
     Names(#[from] names::NamesError),
 }
@@ -138,7 +143,8 @@ fn work(mut arguments: impl Iterator<Item = String>) -> Result<Names, WorkError>
         .map(|address| u64::from_str_radix(&address, 16))
         .collect::<Result<Vec<_>, _>>()
         .map_err(|_| WorkError::Arguments)?;
-    let file = File::from(rustix::io::dup(io::stdin())?);
+    let input = rustix::io::dup(io::stdin()).map_err(|error| WorkError::Input(error.into()))?;
+    let file = File::from(input);
     let build_id = Some(build_id.as_str()).filter(|id| *id != NO_BUILD_ID);
     Ok(names::read(BufReader::new(file), build_id, &addresses)?)
 }
@@ -162,15 +168,20 @@ fn limit_ourselves() -> rustix::io::Result<()> {
         )?;
     }
     rustix::thread::set_no_new_privs(true)?;
-    if rustix::process::geteuid().is_root() {
-        // This process has one thread, so that what these change for a thread holds for the process.
-        let (user, group) = (
-            rustix::fs::Uid::from_raw(NOBODY),
-            rustix::fs::Gid::from_raw(NOBODY),
-        );
-        rustix::thread::set_thread_groups(&[])?;
-        rustix::thread::set_thread_res_gid(group, group, group)?;
-        rustix::thread::set_thread_res_uid(user, user, user)?;
+    match become_nobody() {
+        // A root that may not become another user (of a container, without the capability) has little to lose.
+        Err(Errno::PERM | Errno::INVAL) => Ok(()),
+        done => done,
     }
-    Ok(())
+}
+
+/// This process has one thread, so that what these calls change for a thread holds for the process.
+fn become_nobody() -> rustix::io::Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    rustix::thread::set_thread_groups(&[])?;
+    rustix::thread::set_thread_res_gid(group, group, group)?;
+    rustix::thread::set_thread_res_uid(user, user, user)
 }
