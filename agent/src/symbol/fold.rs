@@ -156,18 +156,22 @@ impl Owners {
     }
 
     fn owner(&self, module: Option<&Module>, function: &Function) -> Owner {
-        let Some(name) = crate_of(&function.name) else {
-            return self.owner_of_plain(module, function);
+        let file = function.file.as_deref();
+        let in_file =
+            |parts: &[&str]| file.is_some_and(|file| parts.iter().any(|part| file.contains(part)));
+        if in_file(&STANDARD) {
+            return Owner::Runtime;
+        }
+        let fetched = file.and_then(fetched_crate);
+        // What was inlined has no crate in its name where a build has line tables alone.
+        let Some(name) = crate_of(&function.name).or(fetched.as_deref()) else {
+            return owner_of_plain(module, function);
         };
-        let in_file = |parts: &[&str]| {
-            let file = function.file.as_deref();
-            file.is_some_and(|file| parts.iter().any(|part| file.contains(part)))
-        };
-        if name.starts_with(OWN_PREFIX) || RUNTIME_CRATES.contains(&name) || in_file(&STANDARD) {
+        if name.starts_with(OWN_PREFIX) || RUNTIME_CRATES.contains(&name) {
             Owner::Runtime
         } else if FRAMEWORK_CRATES.contains(&name) || in_file(&FETCHED) {
             Owner::Library
-        } else if function.file.is_some() {
+        } else if file.is_some() {
             Owner::User
         } else {
             match &self.user_crate {
@@ -176,22 +180,32 @@ impl Owners {
             }
         }
     }
+}
 
-    /// A name without a crate: of C, or of the machine code that starts threads.
-    fn owner_of_plain(&self, module: Option<&Module>, function: &Function) -> Owner {
-        let in_library = module.is_none_or(|module| module.name().contains(".so"));
-        let unmangled = ["_start", "main", "rust_begin_unwind", "__rust_try"];
-        if in_library
-            || unmangled.contains(&function.name.as_str())
-            || function.name.starts_with("__rust")
-            || function.name.starts_with('_')
-        {
-            Owner::Runtime
-        } else {
-            // C code that is linked into the service.
-            Owner::Library
-        }
+/// A function without a crate: of C, of the machine code that starts threads, or one that was inlined.
+fn owner_of_plain(module: Option<&Module>, function: &Function) -> Owner {
+    let name = function.name.as_str();
+    let rust = function
+        .file
+        .as_ref()
+        .is_some_and(|file| file.ends_with(".rs"));
+    if module.is_none_or(|module| module.name().contains(".so")) || name == "main" {
+        Owner::Runtime
+    } else if rust {
+        Owner::User
+    } else if name.starts_with('_') {
+        Owner::Runtime
+    } else {
+        // C code that is linked into the service.
+        Owner::Library
     }
+}
+
+/// The crate of a source file that Cargo has fetched: `.../registry/src/INDEX/NAME-VERSION/...`.
+fn fetched_crate(file: &str) -> Option<String> {
+    let (_, below) = file.split_once("/registry/src/")?;
+    let (name, _version) = below.split('/').nth(1)?.rsplit_once('-')?;
+    Some(name.replace('-', "_"))
 }
 
 /// The crate that an executable of this name is made of: without the hash that Cargo gives to tests.
@@ -444,6 +458,27 @@ mod tests {
             (SHOP, &[("hyper::proto::h1::poll", "")]),
         ]);
         assert_eq!(culprit(&stack).expect("found").name, "shop::render");
+    }
+
+    #[test]
+    fn what_was_inlined_is_told_by_its_source_file() {
+        let tokio = "/home/u/.cargo/registry/src/index.crates.io-1/tokio-1.54.1/src/park.rs";
+        let of_line_tables = stack(&[
+            (
+                SHOP,
+                &[
+                    ("poll", STD_FILE),
+                    ("{closure#0}", "src/db.rs"),
+                    ("shop::db::query", "src/db.rs"),
+                ],
+            ),
+            (SHOP, &[("park<T>", tokio), ("main", "")]),
+        ]);
+        assert_eq!(culprit(&of_line_tables).expect("found").name, "{closure#0}");
+        let runtime = stack(&[(SHOP, &[("poll", STD_FILE), ("park<T>", tokio)])]);
+        assert_eq!(culprit(&runtime), None);
+        assert_eq!(fetched_crate(tokio).as_deref(), Some("tokio"));
+        assert_eq!(fetched_crate("src/main.rs"), None);
     }
 
     #[test]

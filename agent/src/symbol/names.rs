@@ -96,8 +96,8 @@ pub(crate) fn read(
                 file: None,
                 line: None,
             }),
-            // Line tables without functions: the place is of the debug information, the name of the symbol.
-            (Some(outermost), Some(name)) if outermost.name.is_empty() => outermost.name = name,
+            // Line tables alone name functions without their crate and module, which the symbol has.
+            (Some(outermost), Some(name)) => outermost.name = name,
             _ => {}
         }
         functions.retain(|function| !function.name.is_empty());
