@@ -143,8 +143,9 @@ impl WatchedThread {
             1 => threshold_ns.saturating_mul(SECOND_STACK_AT),
             _ => return false,
         };
-        // A starved thread waits for a CPU, wherever it stands, and would answer late.
-        if found.length_ns < due_ns || found.kind == StallKind::Starved {
+        // A starved thread waits for a CPU, wherever it stands; of interest is one that has also computed for long.
+        let starved = found.kind == StallKind::Starved && found.on_cpu_ns < Some(threshold_ns);
+        if found.length_ns < due_ns || starved {
             return false;
         }
         let Some((slot, tid, stack)) =
