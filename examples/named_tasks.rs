@@ -21,7 +21,7 @@ pub async fn run(rounds: u32, block: Duration) -> Result<(), Box<dyn Error + Sen
         seconds.tick().await;
         for _ in 0..10 {
             ax_probe::spawn("resize_image", async {
-                sleep(Duration::from_millis(20)).await
+                sleep(Duration::from_millis(20)).await;
             });
         }
         // The fault to look for: a blocking call inside a poll.

@@ -24,7 +24,7 @@ struct Running {
 
 fn start() -> Running {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let socket = folder.path().join("agent.sock");
+    let socket = folder.path().join("ax/agent.sock");
     let agent = ax_agent(&socket)
         .stderr(Stdio::null())
         .spawn()

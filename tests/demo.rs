@@ -14,7 +14,7 @@ use support::{Guarded, ax_top, run_to_end};
 
 fn demo_json(extra: &[&str]) -> Value {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut command = ax_top(&folder.path().join("agent.sock"));
+    let mut command = ax_top(&folder.path().join("ax/agent.sock"));
     command.args(["demo", "--headless", "--for", "5s", "--json"]);
     command.args(extra);
     let output = run_to_end(&mut command, 0);
@@ -60,7 +60,7 @@ fn headless_demo_reports_a_live_service() {
 #[test]
 fn demo_service_ends_with_its_standard_input() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let child = ax_top(&folder.path().join("agent.sock"))
+    let child = ax_top(&folder.path().join("ax/agent.sock"))
         .arg("demo-service")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -27,7 +27,7 @@ fn mini_redis_is_seen_under_redis_benchmark() {
         return;
     };
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let socket = folder.path().join("agent.sock");
+    let socket = folder.path().join("ax/agent.sock");
     let agent = ax_agent(&socket).spawn().expect("the agent starts");
     let _agent = Guarded(agent);
     eventually("the agent's socket", || socket.exists().then_some(()));

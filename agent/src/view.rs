@@ -4,7 +4,7 @@ use ax_wire::{
     sample::{Dropped, RuntimeSample},
     view::{
         AgentDropped, Backfill, LaneView, ProcessView, RuntimeView, ServiceView, StallView,
-        TypeView, WorkerView,
+        Suppressed, TypeView, WorkerView,
     },
 };
 
@@ -44,6 +44,9 @@ pub fn view(
         types: types(window, tally),
         stalls: stalls(window),
         observer_gaps: history.gaps.iter().rev().copied().collect(),
+        alerts: Vec::new(),
+        snapshots: Vec::new(),
+        snapshots_suppressed: Suppressed::default(),
         dropped: change.map_or_else(Dropped::default, |change| change.latest().dropped),
         agent_dropped,
         point: history.seconds.back().map(|second| second.point.clone()),

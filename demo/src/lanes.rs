@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use ax_scheduler::{JobContext, JobHandle, Lane, Scheduler, SubmitError};
 use tokio::time::sleep;
 
-use crate::partner;
+use crate::{database::Database, partner};
 
 /// Bytes that a report is made of: some tens of milliseconds of compressing-like work and a real file.
 const REPORT_BYTES: usize = 4 * 1024 * 1024;
@@ -20,6 +20,7 @@ pub(crate) struct Lanes {
     files: Lane,
     api: Lane,
     partner: partner::Client,
+    database: Database,
 }
 
 impl Lanes {
@@ -42,6 +43,7 @@ impl Lanes {
             files: lane("files", 5, 50, 30, 60)?,
             api: lane("api", 10, 200, 70, 8)?,
             partner: partner::Client::new(partner),
+            database: Database::open()?,
             scheduler,
         })
     }
@@ -62,10 +64,24 @@ impl Lanes {
         let lanes = self.clone();
         self.scheduler
             .job("save_order", |_: JobContext| async move {
-                sleep(jittered_ms(3, 9)).await;
+                lanes
+                    .database
+                    .insert_order(fastrand::u32(500..20_000))
+                    .await?;
                 // Inherits this job's trace; nobody waits for it.
                 lanes.send_push()?;
                 anyhow::Ok(())
+            })
+            .lane(&self.db)
+            .submit()
+    }
+
+    /// Adds up the newest orders, in cents.
+    pub(crate) fn read_orders(&self) -> Result<JobHandle<i64>, SubmitError> {
+        let database = self.database.clone();
+        self.scheduler
+            .job("read_orders", |_: JobContext| async move {
+                database.newest_orders_cents().await
             })
             .lane(&self.db)
             .submit()

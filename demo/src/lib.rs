@@ -3,6 +3,7 @@
 //! `ax-top demo` starts it as a child process; tests and benchmarks drive it too. It prints
 //! `listening http://127.0.0.1:PORT` as its first line and ends when its standard input does.
 
+mod database;
 mod fault;
 mod lanes;
 mod partner;

@@ -26,6 +26,7 @@ pub(crate) fn app(lanes: Lanes, workers: usize) -> Router {
         .route("/", get(index))
         .route("/push", post(push))
         .route("/order", post(order))
+        .route("/orders", get(orders))
         .route("/rate", get(rate))
         .route("/report", post(report))
         .route("/fault/block", post(block))
@@ -36,6 +37,7 @@ async fn index() -> &'static str {
     "ax demo\n\
      POST /push                               lane push\n\
      POST /order                              lane db, then push\n\
+     GET  /orders                             lane db\n\
      GET  /rate                               lane api\n\
      POST /report                             lane files\n\
      POST /fault/block?ms=300&workers=one|all a poll that does not return\n"
@@ -47,6 +49,13 @@ async fn push(State(app): State<App>) -> Response {
 
 async fn order(State(app): State<App>) -> Response {
     finish(app.lanes.save_order(), |()| "saved\n").await
+}
+
+async fn orders(State(app): State<App>) -> Response {
+    finish(app.lanes.read_orders(), |cents| {
+        format!("the newest orders come to {cents} cents\n")
+    })
+    .await
 }
 
 async fn rate(State(app): State<App>) -> Response {

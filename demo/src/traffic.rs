@@ -20,9 +20,10 @@ use tokio::{
 const MAX_IN_FLIGHT: usize = 256;
 
 /// The mix, by weight.
-const MIX: [(u32, Method, &str); 4] = [
+const MIX: [(u32, Method, &str); 5] = [
     (44, Method::POST, "/push"),
-    (44, Method::POST, "/order"),
+    (40, Method::POST, "/order"),
+    (4, Method::GET, "/orders"),
     (11, Method::GET, "/rate"),
     (1, Method::POST, "/report"),
 ];

@@ -77,6 +77,21 @@ impl AtomicHistogram {
             into.raise_max_ns(self.max_ns.swap(0, Relaxed));
         }
     }
+
+    /// Adds everything recorded so far to `into`, and leaves it here.
+    pub fn copy_into(&self, into: &mut LatencyHistogram) {
+        let mut any = false;
+        for (index, count) in self.counts.iter().enumerate() {
+            let count = count.load(Relaxed);
+            if count != 0 {
+                into.record_bucket_us(lowest(index), count);
+                any = true;
+            }
+        }
+        if any {
+            into.raise_max_ns(self.max_ns.load(Relaxed));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -97,8 +112,11 @@ mod tests {
         for us in [0, 1, 255, 256, 300, 1_000_000, MAX_US, MAX_US * 2] {
             shard.record_ns(us * 1_000);
         }
+        let mut copied = LatencyHistogram::new();
+        shard.copy_into(&mut copied);
         let mut drained = LatencyHistogram::new();
         shard.drain_into(&mut drained);
+        assert_eq!(copied, drained);
         assert_eq!(drained.count(), 8);
         assert_eq!(drained.max_ns(), Some(MAX_US * 2_000));
         drained.clear();

@@ -10,10 +10,12 @@ use std::{
         OnceLock,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
 use ax_wire::{
     LatencyHistogram,
+    incident::CountOf,
     sample::{JobCounters, TaskKind, TypeSample},
 };
 use parking_lot::RwLock;
@@ -175,8 +177,24 @@ impl TaskType {
         self.shards[slot::thread_number() % SHARDS].get_or_init(Box::default)
     }
 
+    /// Queued now.
+    fn pending(&self) -> u64 {
+        let shards = self.shards.iter().filter_map(OnceLock::get);
+        let pending: i64 = shards.map(|shard| shard.pending.load(Relaxed)).sum();
+        pending.max(0) as u64
+    }
+
     /// The counts so far, and the histograms since the last call.
     pub(crate) fn sample(&self) -> TypeSample {
+        self.gather(AtomicHistogram::drain_into)
+    }
+
+    /// The same, with the histograms left for the next sample.
+    fn peek(&self) -> TypeSample {
+        self.gather(AtomicHistogram::copy_into)
+    }
+
+    fn gather(&self, read: fn(&AtomicHistogram, &mut LatencyHistogram)) -> TypeSample {
         let mut counters = JobCounters::default();
         let (mut pending, mut running) = (0_i64, 0_i64);
         let mut histograms: [Option<LatencyHistogram>; 3] = [None, None, None];
@@ -194,7 +212,7 @@ impl TaskType {
             let sources = [&shard.queue_wait, &shard.run, &shard.poll];
             for (merged, source) in histograms.iter_mut().zip(sources) {
                 if let Some(source) = source.get() {
-                    source.drain_into(merged.get_or_insert_default());
+                    read(source, merged.get_or_insert_default());
                 }
             }
         }
@@ -300,6 +318,29 @@ pub fn task_type(
 pub(crate) fn sample_all() -> Vec<TypeSample> {
     let all = registry().read().all.clone();
     all.into_iter().map(TaskType::sample).collect()
+}
+
+/// The same, with the histograms left for the next sample.
+pub(crate) fn peek_all() -> Vec<TypeSample> {
+    let all = registry().read().all.clone();
+    all.into_iter().map(TaskType::peek).collect()
+}
+
+/// How many jobs of each type are queued in the lanes of this name, those of none left out. Without histograms, and so
+/// a microsecond for each type, whatever the backlog. `None` where the list of types is held for longer than a
+/// millisecond.
+#[must_use]
+pub fn queued_in_lane(lane: &str) -> Option<Vec<CountOf>> {
+    let all = registry()
+        .try_read_for(Duration::from_millis(1))?
+        .all
+        .clone();
+    let of_lane = all.into_iter().filter(|task| task.lane() == Some(lane));
+    let counts = of_lane.map(|task| CountOf {
+        name: task.name.to_string(),
+        count: task.pending(),
+    });
+    Some(counts.filter(|of| of.count > 0).collect())
 }
 
 /// How many requests for a type were answered with `other`.

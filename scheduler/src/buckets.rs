@@ -78,7 +78,11 @@ impl<T> Fifo<T> {
         self.chunks.front()?.front()
     }
 
-    fn iter(&self) -> impl Iterator<Item = &T> {
+    fn len(&self) -> usize {
+        self.chunks.iter().map(VecDeque::len).sum()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &T> + Clone {
         self.chunks.iter().flatten()
     }
 
@@ -221,6 +225,19 @@ impl<T: Queued> Buckets<T> {
     /// From the highest priority down, each in its own order, without regard to age and turns.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.fifos.iter().rev().flat_map(Fifo::iter)
+    }
+
+    /// Each priority that is not empty, highest first: the priority, how many, and those in the order of their turn.
+    pub(crate) fn levels(
+        &self,
+    ) -> impl Iterator<Item = (u8, usize, impl Iterator<Item = &T> + Clone)> {
+        let filled = priority::ALL
+            .rev()
+            .filter(|priority| self.filled >> priority & 1 == 1);
+        filled.map(|priority| {
+            let fifo = &self.fifos[usize::from(priority)];
+            (priority, fifo.len(), fifo.iter())
+        })
     }
 
     /// Keeps only some, in O(n).

@@ -11,7 +11,10 @@ use std::{
 };
 
 use ax_probe::source::{self, Source};
-use ax_wire::sample::LaneSample;
+use ax_wire::{
+    incident::{QueueFacts, RunningJob},
+    sample::LaneSample,
+};
 use parking_lot::RwLock;
 use tokio::runtime::Handle;
 
@@ -257,6 +260,20 @@ impl Source for Inner {
         let now_ns = time::now_ns();
         if let Some(lanes) = self.lanes.try_read() {
             out.extend(lanes.open.iter().map(|lane| lane.try_counts(now_ns)));
+        }
+    }
+
+    fn running(&self, now_ns: u64, out: &mut Vec<RunningJob>) -> u64 {
+        let Some(lanes) = self.lanes.try_read() else {
+            return 0;
+        };
+        let of_lanes = lanes.open.iter();
+        of_lanes.map(|lane| lane.running_facts(now_ns, out)).sum()
+    }
+
+    fn queues(&self, now_ns: u64, out: &mut Vec<QueueFacts>) {
+        if let Some(lanes) = self.lanes.try_read() {
+            out.extend(lanes.open.iter().map(|lane| lane.queue_facts(now_ns)));
         }
     }
 }

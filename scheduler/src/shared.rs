@@ -3,11 +3,16 @@
 //! Rules that everything here keeps:
 //!
 //! 1. No code of the user (closures, futures, destructors, wakers) runs under the lock.
-//! 2. At most one runner is being woken; a runner that takes a job and sees more passes the wake on. So whenever jobs
-//!    are queued and a runner is idle, a wake is in flight, and a submit costs at most one.
+//! 2. At most one runner is being woken; a runner that sees more jobs than its own passes the wake on. So whenever
+//!    jobs are queued and a runner is idle, a wake is in flight, and a submit costs at most one.
+//!    On several workers, the runner that passes the wake on takes no job: the woken one is polled next on the same
+//!    worker (tokio's LIFO slot, from which nothing is stolen), and the waker itself goes to the end of the worker's
+//!    queue, where an idle worker finds it. A job that blocks its worker so holds up no other job.
 //! 3. A runner says under the lock that it is idle, after it saw the queue empty under the same lock: no job is missed.
 //! 4. A runner runs one job at a time, and there are at most `limit` runners: the limit holds by construction.
 //! 5. An end is counted under the lock before the handle learns of it: counts are exact at every instant.
+
+mod facts;
 
 use std::{
     mem,
@@ -125,6 +130,8 @@ pub(crate) struct Shared {
     pub(crate) scheduler: u32,
     pub(crate) settings: Settings,
     runtime: Option<Handle>,
+    /// Its runtime has several workers.
+    parallel: bool,
     counts: Counts,
     core: Mutex<Core>,
     /// Notified when a lane that is not open has neither queued nor running jobs.
@@ -138,11 +145,15 @@ impl Shared {
         settings: Settings,
         runtime: Option<Handle>,
     ) -> Self {
+        let workers = runtime
+            .as_ref()
+            .map(|handle| handle.metrics().num_workers());
         Self {
             name: Box::from(name),
             scheduler,
             settings,
             runtime,
+            parallel: workers.is_some_and(|workers| workers > 1),
             counts: Counts::default(),
             core: Mutex::new(Core {
                 queue: Buckets::new(),
@@ -245,16 +256,10 @@ impl Shared {
     ) -> Next {
         let mut core = self.core.lock();
         let before = ended.and_then(|end| self.count_end(&mut core, runner, end));
-        let next = if take {
+        let (next, wake) = if take {
             self.take(&mut core, runner, now_ns)
         } else {
-            Next::Yield
-        };
-        let more = matches!(next, Next::Run(_)) && self.counts.pending.load(Relaxed) > 0;
-        let wake = if more {
-            self.next_wake(&mut core)
-        } else {
-            None
+            (Next::Yield, None)
         };
         let drained = before.is_some() && self.is_drained(&core);
         drop(core);
@@ -281,13 +286,20 @@ impl Shared {
         Some(job)
     }
 
-    fn take(&self, core: &mut Core, runner: u32, now_ns: u64) -> Next {
+    fn take(&self, core: &mut Core, runner: u32, now_ns: u64) -> (Next, Option<Wake>) {
         if core.waking == Some(runner) {
             core.waking = None;
         }
         if core.runners[runner as usize].parked {
             // Polled without being woken by the lane: an old timer, or the runtime.
-            return Next::Park;
+            return (Next::Park, None);
+        }
+        let more = core.mode < Mode::Stopping && self.counts.pending.load(Relaxed) > 1;
+        let wake = if more { self.next_wake(core) } else { None };
+        if self.parallel && wake.is_some() {
+            // The wake in flight is now this runner itself (rule 2).
+            core.waking = Some(runner);
+            return (Next::Yield, wake);
         }
         let job = if core.mode >= Mode::Stopping {
             None
@@ -297,11 +309,11 @@ impl Shared {
         let entry = &mut core.runners[runner as usize];
         let Some(job) = job else {
             if core.mode != Mode::Open {
-                return Next::Leave;
+                return (Next::Leave, wake);
             }
             entry.parked = true;
             core.idle.push(runner);
-            return Next::Park;
+            return (Next::Park, wake);
         };
         let header = job.header();
         header.started_ns.store(now_ns, Relaxed);
@@ -311,7 +323,7 @@ impl Shared {
         decrement(&self.counts.pending);
         increment(&self.counts.running);
         increment(&self.counts.started);
-        Next::Run(job)
+        (Next::Run(job), wake)
     }
 
     /// Ends a queued job at once, asks a running one to end.

@@ -6,13 +6,14 @@
     reason = "each test binary compiles its own copy and uses a part of it"
 )]
 
+pub mod watched;
+
 use std::{
     env,
     io::{BufRead as _, BufReader, Write as _},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
-    sync::{Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -67,12 +68,6 @@ pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Keeps the tests of one binary from disturbing each other's clocks: those that measure time take turns.
-pub fn take_turns() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// An agent in this process, on a thread and a runtime of its own, with a socket that nobody else knows.
 pub struct PrivateAgent {
     socket: PathBuf,
@@ -84,7 +79,7 @@ pub struct PrivateAgent {
 impl PrivateAgent {
     pub fn start() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let socket = folder.path().join("agent.sock");
+        let socket = folder.path().join("ax/agent.sock");
         let config = Config {
             socket: socket.clone(),
             ..Config::per_user()

@@ -182,6 +182,7 @@ pub fn task_words(task: &TaskRef) -> String {
         TaskKind::Job => "job",
         TaskKind::Task => "task",
         TaskKind::Blocking => "blocking closure",
+        TaskKind::Request => "request",
         TaskKind::Other => "something",
     };
     let lane = task

@@ -83,7 +83,9 @@ impl World {
             Update::Frame(ToViewer::Services(services)) => self.list(services),
             Update::Frame(ToViewer::Backfill(backfill)) => self.backfill(backfill),
             Update::Frame(ToViewer::View(view)) => self.view(*view),
-            Update::Frame(ToViewer::Ack(_) | ToViewer::Refused(_) | ToViewer::Unknown) => {}
+            Update::Frame(
+                ToViewer::Ack(_) | ToViewer::Refused(_) | ToViewer::Captured(_) | ToViewer::Unknown,
+            ) => {}
         }
     }
 

@@ -6,6 +6,8 @@ use tokio_util::codec::LinesCodec;
 use crate::{
     event::Events,
     hello::{Hello, ProtocolVersion},
+    id::InstanceId,
+    incident::{Incident, IncidentId, SnapshotSummary},
     sample::Sample,
     view::{Backfill, ServiceView, Services},
 };
@@ -26,10 +28,15 @@ pub enum ToAgent {
     Sample(Box<Sample>),
     /// When something happened.
     Events(Events),
+    /// Evidence of something that went wrong, taken at that instant. Acknowledged by `incident_ack`, or the service
+    /// writes the snapshot itself.
+    Incident(Box<Incident>),
     /// The service ends on purpose.
     Goodbye,
     /// The first frame of a viewer.
     Subscribe(Subscribe),
+    /// A viewer asks for a snapshot of a service now. Answered by `captured`.
+    Capture(Capture),
     /// A frame of a newer minor version: ignored.
     #[serde(other)]
     Unknown,
@@ -50,6 +57,10 @@ pub enum ToService {
     Ack(Ack),
     /// The hello was not taken; the connection closes.
     Refused(Refused),
+    /// Take evidence now; answered by an `incident` whose reason is `capture`.
+    Capture,
+    /// The agent writes the snapshot of this incident; the service must not.
+    IncidentAck(IncidentAck),
     /// A frame of a newer minor version: ignored.
     #[serde(other)]
     Unknown,
@@ -69,9 +80,34 @@ pub enum ToViewer {
     Backfill(Backfill),
     /// The figures of one service, once a second.
     View(Box<ServiceView>),
+    /// What became of a `capture`.
+    Captured(Captured),
     /// A frame of a newer minor version: ignored.
     #[serde(other)]
     Unknown,
+}
+
+/// A viewer asks for a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capture {
+    /// Of which service.
+    pub instance: InstanceId,
+}
+
+/// What became of a [`Capture`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Captured {
+    /// Of which service.
+    pub instance: InstanceId,
+    /// The file, or why there is none, for a person.
+    pub outcome: Result<SnapshotSummary, String>,
+}
+
+/// The agent takes an incident over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IncidentAck {
+    /// Which.
+    pub id: IncidentId,
 }
 
 /// The agent takes the connection.

@@ -74,6 +74,69 @@ impl fmt::Display for TraceId {
     }
 }
 
+/// A W3C span id: one part of a trace (a request, a job, a call), 64 bits, written as 16 lower-case hexadecimal digits.
+/// Never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SpanId(std::num::NonZeroU64);
+
+impl SpanId {
+    /// The id with these 64 bits, or `None` for zero, which W3C trace context forbids.
+    #[must_use]
+    pub const fn new(bits: u64) -> Option<Self> {
+        match std::num::NonZeroU64::new(bits) {
+            Some(bits) => Some(Self(bits)),
+            None => None,
+        }
+    }
+
+    /// The 64 bits.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0.get()
+    }
+}
+
+impl fmt::Display for SpanId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// A string that is not a span id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a span id is 16 lower-case hexadecimal digits, not all zero")]
+pub struct InvalidSpanId;
+
+impl FromStr for SpanId {
+    type Err = InvalidSpanId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidSpanId> {
+        if !is_lower_hex(text, 16) {
+            return Err(InvalidSpanId);
+        }
+        let bits = u64::from_str_radix(text, 16).map_err(|_| InvalidSpanId)?;
+        Self::new(bits).ok_or(InvalidSpanId)
+    }
+}
+
+impl Serialize for SpanId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for SpanId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(de::Error::custom)
+    }
+}
+
+fn is_lower_hex(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 /// A string that is not a trace id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a trace id is 32 lower-case hexadecimal digits, not all zero")]
@@ -83,12 +146,10 @@ impl FromStr for TraceId {
     type Err = InvalidTraceId;
 
     fn from_str(text: &str) -> Result<Self, InvalidTraceId> {
-        let hex = text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-        let bits = if hex {
-            u128::from_str_radix(text, 16).map_err(|_| InvalidTraceId)?
-        } else {
+        if !is_lower_hex(text, 32) {
             return Err(InvalidTraceId);
-        };
+        }
+        let bits = u128::from_str_radix(text, 16).map_err(|_| InvalidTraceId)?;
         Self::new(bits).ok_or(InvalidTraceId)
     }
 }
@@ -124,6 +185,22 @@ mod tests {
             "00000000000000000000000000000000",
         ] {
             assert_eq!(bad.parse::<TraceId>(), Err(InvalidTraceId), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn span_id_reads_what_it_writes_and_refuses_the_rest() {
+        let id = SpanId::new(0xb7ad_6b71_6920_3331).expect("not zero");
+        assert_eq!(id.to_string(), "b7ad6b7169203331");
+        assert_eq!(id.to_string().parse(), Ok(id));
+        for bad in [
+            "",
+            "b7ad",
+            "B7AD6B7169203331",
+            "+7ad6b7169203331",
+            "0000000000000000",
+        ] {
+            assert_eq!(bad.parse::<SpanId>(), Err(InvalidSpanId), "{bad:?}");
         }
     }
 }

@@ -23,9 +23,10 @@ pub mod histogram;
 pub mod id;
 pub mod incident;
 pub mod sample;
+pub mod snapshot_file;
 pub mod socket;
 pub mod view;
 
 pub use frame::{ToAgent, ToService, ToViewer};
 pub use histogram::LatencyHistogram;
-pub use id::{InstanceId, JobId, RuntimeId, TraceId};
+pub use id::{InstanceId, JobId, RuntimeId, SpanId, TraceId};

@@ -32,10 +32,19 @@ pub struct Sample {
     pub process: ProcessSample,
     /// Each lane of each scheduler.
     pub lanes: Vec<LaneSample>,
-    /// Each job type, and each named task.
+    /// Each job type, each named task, and each route.
     pub types: Vec<TypeSample>,
+    /// What each route answered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<RouteSample>,
+    /// Each downstream.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub downstreams: Vec<DownstreamSample>,
     /// What the probe could not keep or send since the process started.
     pub dropped: Dropped,
+    /// Incidents that the probe did not take down since the process started, because of cooldown or rate.
+    #[serde(default)]
+    pub incidents_suppressed_total: u64,
 }
 
 /// The three parts of event-loop lag at one instant.
@@ -162,6 +171,8 @@ pub enum TaskKind {
     Task,
     /// Started by `ax_probe::spawn_blocking`.
     Blocking,
+    /// A request that came in through the tower layer; its name is its route.
+    Request,
     /// A kind that this reader does not know.
     #[serde(other)]
     Other,
@@ -283,6 +294,100 @@ pub struct TypeSample {
     pub poll: Option<LatencyHistogram>,
 }
 
+/// What one route answered, by class of HTTP status, since the process started.
+///
+/// How many requests came and how long they took stands in the [`TypeSample`] of kind [`TaskKind::Request`] and the same
+/// name: `started_total`, `run`; there a status of 500 and above counts as failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteSample {
+    /// Method and route, such as `GET /orders/{id}`; `unmatched` gathers what no route took, `other` what came after
+    /// the 64th.
+    pub name: String,
+    /// Status below 300.
+    pub successes_total: u64,
+    /// Status 300 to 399.
+    pub redirections_total: u64,
+    /// Status 400 to 499.
+    pub client_errors_total: u64,
+    /// Status 429, included in the above: the service was asked for more than it takes.
+    pub too_many_requests_total: u64,
+    /// Status 500 and above.
+    pub server_errors_total: u64,
+}
+
+/// Something that the service calls and waits for. Counters are since the process started.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DownstreamSample {
+    /// Its name; `other` gathers what came after the 64th.
+    pub name: String,
+    /// Calls under way.
+    pub in_flight: u64,
+    /// Callers that wait for a client or a connection.
+    pub waiting: u64,
+    /// Calls begun.
+    pub calls_total: u64,
+    /// Calls that ended with an error.
+    pub errors_total: u64,
+    /// Calls that were dropped before their end.
+    pub cancelled_total: u64,
+    /// From the beginning of a call to its end, whichever it was.
+    pub latency: Option<LatencyHistogram>,
+    /// How long callers waited for a client or a connection.
+    pub wait: Option<LatencyHistogram>,
+    /// The pool of clients, where the service shows it.
+    pub pool: Option<PoolSample>,
+    /// Who calls it.
+    pub callers: Vec<CallerSample>,
+    /// The calls under way that began first, at most 16.
+    pub oldest: Vec<CallInFlight>,
+    /// The delay that is being added to each call, on purpose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub injected_delay_ns: Option<u64>,
+}
+
+/// A pool of clients at one instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolSample {
+    /// Clients in use.
+    pub in_use: u64,
+    /// Clients that are ready and unused.
+    pub idle: u64,
+    /// Callers that wait for one; unknown where the pool does not say.
+    pub waiting: Option<u64>,
+}
+
+/// One kind of caller of a downstream. Counters are since the process started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallerSample {
+    /// Job type, task name or route.
+    pub name: String,
+    /// What it is.
+    pub kind: TaskKind,
+    /// The lane, for a job.
+    pub lane: Option<String>,
+    /// Its calls under way.
+    pub in_flight: u64,
+    /// Its calls begun.
+    pub calls_total: u64,
+    /// Its calls that ended with an error.
+    pub errors_total: u64,
+    /// Time that its ended calls took together.
+    pub time_ns_total: u64,
+}
+
+/// A call to a downstream that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallInFlight {
+    /// For how long.
+    pub age_ns: u64,
+    /// Job type, task name or route of the caller, where it has one.
+    pub caller: Option<String>,
+    /// The job that called, where it is one.
+    pub job: Option<crate::id::JobId>,
+    /// The trace that the call belongs to.
+    pub trace: Option<crate::id::TraceId>,
+}
+
 /// What was lost in the service since the process started. Every count that is not zero is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dropped {
@@ -296,6 +401,9 @@ pub struct Dropped {
     pub types_folded_total: u64,
     /// Threads beyond the slots that the probe keeps: their polls have no name.
     pub threads_unseen_total: u64,
+    /// Baggage entries that were malformed or beyond the caps.
+    #[serde(default)]
+    pub baggage_entries_total: u64,
 }
 
 impl Dropped {

@@ -6,9 +6,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    alert::Alert,
     event::{ObserverGap, Stall},
     hello::{Hello, RuntimeInfo},
     id::InstanceId,
+    incident::SnapshotSummary,
     sample::{
         BlockingPoolSample, CurrentPoll, Dropped, JobCounters, TaskKind, ThreadSample, WorkerState,
     },
@@ -75,12 +77,34 @@ pub struct ServiceView {
     pub stalls: Vec<StallView>,
     /// Gaps in the watchdog's schedule, newest first.
     pub observer_gaps: Vec<ObserverGap>,
+    /// Alerts: pending and firing ones, worst first, then resolved ones, newest first. Bounded.
+    #[serde(default)]
+    pub alerts: Vec<Alert>,
+    /// Snapshots of this service, newest first. Bounded.
+    #[serde(default)]
+    pub snapshots: Vec<SnapshotSummary>,
+    /// What became of incidents that have no snapshot.
+    #[serde(default)]
+    pub snapshots_suppressed: Suppressed,
     /// What was lost in the service.
     pub dropped: Dropped,
     /// What the agent lost or refused of this service.
     pub agent_dropped: AgentDropped,
     /// The newest second of the charts.
     pub point: Option<Point>,
+}
+
+/// Incidents that have no snapshot, since the service's first instance that the agent remembers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suppressed {
+    /// Not taken down by the service: its cooldown or rate.
+    pub by_service_total: u64,
+    /// Not written by the agent: its cooldown, rate, count or bytes.
+    pub by_agent_total: u64,
+    /// Could not be written, such as to a full disk.
+    pub failed_total: u64,
+    /// Why, for a person: the newest reason.
+    pub last_reason: Option<String>,
 }
 
 /// Event-loop lag over the window. `None`: nothing measured yet.

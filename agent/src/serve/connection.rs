@@ -211,8 +211,10 @@ impl Connection {
                     FromService::Events(events)
                 }
                 ToAgent::Goodbye => FromService::Goodbye,
-                ToAgent::Subscribe(_) => return Close::malformed("a service cannot subscribe"),
-                ToAgent::Unknown => continue,
+                ToAgent::Subscribe(_) | ToAgent::Capture(_) => {
+                    return Close::malformed("a service cannot ask what a viewer asks");
+                }
+                ToAgent::Incident(_) | ToAgent::Unknown => continue,
             };
             self.hub.frame(self.id, frame).await;
             pace.wait().await;

@@ -102,6 +102,9 @@ pub fn sample(at: u64) -> Sample {
         },
         lanes: Vec::new(),
         types: Vec::new(),
+        routes: Vec::new(),
+        downstreams: Vec::new(),
+        incidents_suppressed_total: 0,
         dropped: Dropped::default(),
     }
 }

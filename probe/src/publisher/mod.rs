@@ -169,7 +169,7 @@ impl Publisher {
                     return Ok(State::Connected { link });
                 }
                 ToService::Refused(refused) => return Err(refusal(&link, refused.reason)),
-                ToService::Unknown => {}
+                ToService::Capture | ToService::IncidentAck(_) | ToService::Unknown => {}
             }
         }
         if now_ns.saturating_sub(since_ns) > ANSWER_NS {
@@ -186,7 +186,10 @@ impl Publisher {
         if let Ok(frames) = &mut exchanged {
             let refused = frames.drain(..).find_map(|frame| match frame {
                 ToService::Refused(refused) => Some(refused.reason),
-                ToService::Ack(_) | ToService::Unknown => None,
+                ToService::Ack(_)
+                | ToService::Capture
+                | ToService::IncidentAck(_)
+                | ToService::Unknown => None,
             });
             if let Some(reason) = refused {
                 exchanged = Err(refusal(&link, reason));

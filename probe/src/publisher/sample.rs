@@ -102,7 +102,10 @@ impl Sampler {
             process: threads::process_sample(&own),
             lanes: source::sample_all(),
             types,
+            routes: Vec::new(),
+            downstreams: Vec::new(),
             dropped,
+            incidents_suppressed_total: 0,
         };
         self.seq += 1;
         self.handed_ns = now_ns;
@@ -136,6 +139,7 @@ impl Sampler {
             lag_points_total,
             types_folded_total: task_type::folded_total(),
             threads_unseen_total: slot::unseen_total(),
+            baggage_entries_total: 0,
         }
     }
 }

@@ -43,6 +43,8 @@ fn what_is_not_kept_leaves_no_trace() {
     }
     buckets.retain(|number| number % CHUNK == 11);
     assert_eq!(buckets.len(), 3);
+    let levels = buckets.levels().map(|(priority, len, _)| (priority, len));
+    assert_eq!(levels.collect::<Vec<_>>(), [(10, 3)]);
     assert_eq!(drain(&mut buckets), [11, CHUNK + 11, 2 * CHUNK + 11]);
 }
 

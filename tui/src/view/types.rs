@@ -27,6 +27,7 @@ fn home(row: &TypeView) -> String {
         (Some(lane), _) => lane.clone(),
         (None, TaskKind::Task) => "(task)".to_owned(),
         (None, TaskKind::Blocking) => "(blocking)".to_owned(),
+        (None, TaskKind::Request) => "(request)".to_owned(),
         (None, TaskKind::Job | TaskKind::Other) => UNKNOWN.to_owned(),
     }
 }

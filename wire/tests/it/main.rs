@@ -1,0 +1,3 @@
+//! The contract from outside: what a reader and a writer of frames and files may rely on.
+
+mod snapshot_file;
