@@ -35,10 +35,13 @@ mod spawn;
 mod stall;
 pub mod task_type;
 mod threads;
+pub mod trace;
 mod watchdog;
 
 pub use ax_wire::TraceId;
 
+#[cfg(feature = "tower")]
+pub use self::trace::{TraceLayer, TraceService};
 pub use self::{
     hooks::{Hooks, configure},
     probe::{

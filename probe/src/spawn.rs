@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use ax_wire::{TraceId, sample::TaskKind};
+use ax_wire::{SpanId, sample::TaskKind};
 use pin_project_lite::pin_project;
 use tokio::task::{self, JoinHandle};
 
@@ -17,6 +17,7 @@ use crate::{
     runtime::{self, Watched},
     slot::{self, Subject},
     task_type::{End, TaskType, task_type},
+    trace::{self, Inherited},
 };
 
 /// [`tokio::spawn`] with a name: the dashboard shows how many of that name are alive, how long their polls and runs
@@ -62,34 +63,49 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    let place = Location::caller();
-    let subject = subject(TaskKind::Blocking, name, place);
+    let span = Span::inherit(TaskKind::Blocking, name, Location::caller());
     task::spawn_blocking(move || {
         // Counted from here: before, it waits for a thread of the pool, and a closure that never gets one never was.
         let _running = Running::begin(runtime::current());
         let began_ns = now_ns();
-        let mut life = Life::begin(subject.task, began_ns);
+        let mut life = Life::begin(span.subject.task, began_ns);
         life.polling = true;
-        let entered = slot::enter(&subject, began_ns);
-        let output = closure();
-        entered.leave();
+        let output = span.enter(began_ns, closure);
         life.end(End::Succeeded, now_ns());
         output
     })
 }
 
-fn subject(kind: TaskKind, name: &str, place: &'static Location<'static>) -> Subject {
-    Subject {
-        task: task_type(kind, None, name, place),
-        job: None,
-        trace: slot::current_trace().or_else(new_trace),
-        place,
-    }
+/// What is polled, and its place in its trace.
+pub(crate) struct Span {
+    pub(crate) subject: Subject,
+    pub(crate) id: SpanId,
+    pub(crate) inherited: Inherited,
 }
 
-/// A random trace id: 128 bits meet by chance once in 10^19 ids.
-fn new_trace() -> Option<TraceId> {
-    TraceId::new(fastrand::u128(1..))
+impl Span {
+    fn inherit(kind: TaskKind, name: &str, place: &'static Location<'static>) -> Self {
+        let (trace, inherited) = trace::inherit();
+        Self {
+            subject: Subject {
+                task: task_type(kind, None, name, place),
+                job: None,
+                trace: Some(trace),
+                place,
+            },
+            id: trace::new_span(),
+            inherited,
+        }
+    }
+
+    /// Runs `poll` as the inside of this span.
+    #[inline]
+    pub(crate) fn enter<R>(&self, now_ns: u64, poll: impl FnOnce() -> R) -> R {
+        let entered = slot::enter(&self.subject, now_ns);
+        let output = self.inherited.scope(Some(self.id), poll);
+        entered.leave();
+        output
+    }
 }
 
 /// One closure more on the blocking pool, as long as it lives.
@@ -113,7 +129,7 @@ impl Drop for Running {
 }
 
 /// From the beginning of a task to its end, of which there is exactly one.
-struct Life {
+pub(crate) struct Life {
     task: &'static TaskType,
     began_ns: u64,
     /// Its code runs; still set when it is dropped by its own panic.
@@ -122,7 +138,7 @@ struct Life {
 }
 
 impl Life {
-    fn begin(task: &'static TaskType, now_ns: u64) -> Self {
+    pub(crate) fn begin(task: &'static TaskType, now_ns: u64) -> Self {
         task.started();
         Self {
             task,
@@ -130,6 +146,30 @@ impl Life {
             polling: false,
             ended: false,
         }
+    }
+
+    /// Runs one poll inside `span`, and counts the end that `ended` makes of its output.
+    pub(crate) fn poll<T>(
+        &mut self,
+        span: &Span,
+        poll: impl FnOnce() -> Poll<T>,
+        ended: impl FnOnce(&T) -> End,
+    ) -> Poll<T> {
+        let (start_ns, task) = (now_ns(), self.task);
+        let mut end_ns = start_ns;
+        self.polling = true;
+        let polled = span.enter(start_ns, || {
+            let polled = poll();
+            end_ns = now_ns();
+            // Before the slot is left: who sees the poll gone then finds its length.
+            task.polled(end_ns.saturating_sub(start_ns));
+            polled
+        });
+        self.polling = false;
+        if let Poll::Ready(output) = &polled {
+            self.end(ended(output), end_ns);
+        }
+        polled
     }
 
     fn end(&mut self, end: End, now_ns: u64) {
@@ -160,25 +200,25 @@ pin_project! {
         // First, so that the future is dropped before its end is counted.
         #[pin]
         future: F,
-        subject: Subject,
+        span: Span,
         life: Life,
     }
 }
 
 impl<F: Future> Named<F> {
     pub(crate) fn new(name: &str, place: &'static Location<'static>, future: F) -> Self {
-        let subject = subject(TaskKind::Task, name, place);
+        let span = Span::inherit(TaskKind::Task, name, place);
         Self {
             future,
-            subject,
-            life: Life::begin(subject.task, now_ns()),
+            life: Life::begin(span.subject.task, now_ns()),
+            span,
         }
     }
 
     /// The body of a `block_on`: see [`TaskType::set_root`].
     pub(crate) fn root(name: &str, place: &'static Location<'static>, future: F) -> Self {
         let named = Self::new(name, place, future);
-        named.subject.task.set_root();
+        named.span.subject.task.set_root();
         named
     }
 }
@@ -188,19 +228,9 @@ impl<F: Future> Future for Named<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        let start_ns = now_ns();
-        let entered = slot::enter(this.subject, start_ns);
-        this.life.polling = true;
-        let poll = this.future.poll(cx);
-        this.life.polling = false;
-        let end_ns = now_ns();
-        // Before the slot is left: who sees the poll gone then finds its length.
-        this.subject.task.polled(end_ns.saturating_sub(start_ns));
-        entered.leave();
-        if poll.is_ready() {
-            this.life.end(End::Succeeded, end_ns);
-        }
-        poll
+        let future = this.future;
+        this.life
+            .poll(this.span, || future.poll(cx), |_| End::Succeeded)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
     runtime::{self, Watched},
     shared::Shared,
     slot::{self, ByWorker, Slot},
-    source, task_type, threads,
+    source, task_type, threads, trace,
 };
 
 /// How far the wall clock may part from the anchor before a new one is sent.
@@ -102,7 +102,7 @@ impl Sampler {
             process: threads::process_sample(&own),
             lanes: source::sample_all(),
             types,
-            routes: Vec::new(),
+            routes: trace::sample_routes(),
             downstreams: Vec::new(),
             dropped,
             incidents_suppressed_total: 0,
@@ -139,7 +139,7 @@ impl Sampler {
             lag_points_total,
             types_folded_total: task_type::folded_total(),
             threads_unseen_total: slot::unseen_total(),
-            baggage_entries_total: 0,
+            baggage_entries_total: trace::baggage_dropped_total(),
         }
     }
 }
