@@ -16,7 +16,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.jobs += other.jobs;
         self.bytes += other.bytes;
     }
@@ -93,7 +93,7 @@ impl<W> Room<W> {
         free
     }
 
-    /// Takes room that the caller has made, or does not ask for: a job that was queued before comes back.
+    /// Takes room beyond what there may be: a job that was queued before comes back.
     pub(crate) fn take_anyway(&mut self, load: Load) {
         self.taken.add(load);
     }
@@ -135,20 +135,28 @@ impl<W> Room<W> {
         }
     }
 
-    /// A promise of `promised` is used for a job of `load`; false, and nothing changes, where the job needs more than
-    /// there is.
-    pub(crate) fn use_promise(&mut self, promised: Load, load: Load) -> bool {
-        self.promised.remove(promised);
+    /// Takes room before those in line: what was promised to the caller, and has just been returned by it.
+    pub(crate) fn take_first(&mut self, load: Load) -> bool {
         let free = self.has(load);
         if free {
             self.taken.add(load);
-        } else {
-            self.promised.add(promised);
         }
         free
     }
 
-    /// A promise is not used.
+    /// Takes room for a job in the place of queued ones, who leave where that is enough. Those in line lose nothing by
+    /// it, since the room was not free.
+    pub(crate) fn take_in_place_of(&mut self, leaving: Load, load: Load) -> bool {
+        if leaving == Load::default() {
+            return false;
+        }
+        self.taken.remove(leaving);
+        let free = self.has(load);
+        self.taken.add(if free { load } else { leaving });
+        free
+    }
+
+    /// A promise is given back, to be used in this very moment or not at all.
     pub(crate) fn return_promise(&mut self, promised: Load) {
         self.promised.remove(promised);
     }

@@ -67,9 +67,10 @@ impl Slots {
         self.running < self.limit && !self.paused
     }
 
-    /// Chooses whom to call where jobs are queued and one may begin.
-    pub(crate) fn call(&mut self) -> Option<Call> {
-        if self.called.is_some() || !self.has_room() {
+    /// Chooses whom to call where jobs are queued and one may begin, beyond the `beginning` that the caller is about to
+    /// begin itself.
+    pub(crate) fn call(&mut self, beginning: usize) -> Option<Call> {
+        if self.called.is_some() || self.paused || self.running + beginning >= self.limit {
             return None;
         }
         let call = if let Some(runner) = self.idle.pop() {
@@ -92,6 +93,11 @@ impl Slots {
             self.called = None;
         }
         !self.parked[runner as usize]
+    }
+
+    /// The runner that arrived has called another, and comes again after it: until then the call in flight is its own.
+    pub(crate) fn hand_on(&mut self, runner: u32) {
+        self.called = Some(runner);
     }
 
     /// The runner that arrived begins a job.

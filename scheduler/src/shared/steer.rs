@@ -1,0 +1,78 @@
+//! Changing a lane while it runs: its limit, and whether it begins anything.
+
+use std::sync::{Arc, atomic::Ordering::Relaxed};
+
+use super::{After, Core, Shared};
+use crate::{
+    LaneError,
+    lane::MAX_LIMIT,
+    limit::{Boost, LimitMove, LimitReason},
+};
+
+impl Shared {
+    pub(crate) fn resize(self: &Arc<Self>, limit: usize, now_ns: u64) -> Result<(), LaneError> {
+        if !(1..=MAX_LIMIT).contains(&limit) {
+            return Err(LaneError::InvalidLimit {
+                lane: self.name.clone(),
+                given: limit,
+            });
+        }
+        self.steer(|core| {
+            if let Some(adaptive) = core.limit.adaptive()
+                && !adaptive.allows(limit)
+            {
+                return Err(LaneError::OutsideBounds {
+                    lane: self.name.clone(),
+                    given: limit,
+                    floor: adaptive.floor,
+                    ceiling: adaptive.ceiling,
+                });
+            }
+            let limit = core.limit.resize(limit, LimitReason::Resized, now_ns);
+            self.set_limit(core, limit);
+            Ok(())
+        })
+    }
+
+    /// Returns the limit for that time.
+    pub(crate) fn boost(self: &Arc<Self>, boost: Boost, now_ns: u64) -> usize {
+        self.steer(|core| {
+            let limit = core.limit.begin_boost(boost, now_ns);
+            self.set_limit(core, limit);
+            limit
+        })
+    }
+
+    pub(crate) fn set_paused(self: &Arc<Self>, paused: bool) {
+        self.steer(|core| {
+            core.slots.set_paused(paused);
+            self.counts.paused.store(paused, Relaxed);
+        });
+    }
+
+    pub(crate) fn limit_moves(&self) -> Vec<LimitMove> {
+        self.core.lock().limit.last_moves(usize::MAX)
+    }
+
+    /// Holds from the next start on.
+    pub(super) fn set_limit(&self, core: &mut Core, limit: usize) {
+        core.slots.set_limit(limit);
+        self.counts.limit.store(limit as u64, Relaxed);
+    }
+
+    /// Changes the lane, and wakes a runner where jobs may begin by that.
+    fn steer<R>(self: &Arc<Self>, change: impl FnOnce(&mut Core) -> R) -> R {
+        let (result, wake) = {
+            let mut core = self.core.lock();
+            let result = change(&mut core);
+            let queued = core.room.taken().jobs > 0;
+            let wake = queued.then(|| Self::next_wake(&mut core, 0)).flatten();
+            (result, wake)
+        };
+        self.finish(After {
+            wake,
+            ..After::default()
+        });
+        result
+    }
+}
