@@ -149,7 +149,9 @@ impl<T: Queued> Buckets<T> {
         loop {
             let front = self.filled.checked_ilog2()? as u8;
             let others = self.filled & !(1 << front);
-            let turn = self.turn_every.is_some_and(|every| self.passed + 1 >= every);
+            let turn = self
+                .turn_every
+                .is_some_and(|every| self.passed + 1 >= every);
             let priority = match self.ageing {
                 _ if turn && others != 0 => self.longest_waiting(others),
                 Some(ageing) if others != 0 => self.highest_rank(ageing, now_ns),

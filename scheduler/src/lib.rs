@@ -44,10 +44,17 @@ mod guard;
 mod handle;
 mod job;
 mod lane;
+pub mod limit;
+mod order;
+mod place;
+mod policy;
 pub mod priority;
+mod room;
 mod runner;
 mod scheduler;
+mod settings;
 mod shared;
+mod slots;
 mod snapshot;
 mod state;
 mod time;
@@ -60,9 +67,12 @@ pub use error::{JobError, LaneError, SubmitError};
 pub use handle::JobHandle;
 pub use job::JobBuilder;
 pub use lane::{
-    DEFAULT_CANCEL_GRACE, DEFAULT_CAPACITY, DEFAULT_LANE, DEFAULT_LIMIT, Lane, LaneBuilder,
-    MAX_CAPACITY, MAX_LIMIT,
+    DEFAULT_CANCEL_GRACE, DEFAULT_CAPACITY, DEFAULT_HIGH_WATER_PERCENT, DEFAULT_LANE,
+    DEFAULT_LIMIT, Lane, LaneBuilder, MAX_CAPACITY, MAX_LIMIT,
 };
+pub use order::Ageing;
+pub use place::Place;
+pub use policy::{FullPolicy, Spill, SpilledJob};
 pub use scheduler::{DEFAULT_SHUTDOWN_GRACE, Scheduler, SchedulerBuilder};
 pub use snapshot::{LaneSnapshot, RunningJob, Snapshot};
 pub use state::JobState;

@@ -1,6 +1,6 @@
 //! What the order of a lane's queue depends on besides priority: age, and guaranteed turns.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use crate::priority;
 
@@ -70,6 +70,19 @@ impl Ageing {
         let own = f64::from(priority);
         let aged = own + periods * f64::from(self.levels);
         own.max(aged.min(f64::from(self.ceiling)))
+    }
+}
+
+impl fmt::Display for Ageing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            levels,
+            per,
+            ceiling,
+            steps,
+        } = self;
+        let how = if *steps { "in steps" } else { "steadily" };
+        write!(f, "ageing by {levels} per {per:?} {how} up to {ceiling}")
     }
 }
 

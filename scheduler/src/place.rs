@@ -58,7 +58,9 @@ impl Drop for Place {
 impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lane = self.lane.as_ref().map(|lane| &lane.name);
-        f.debug_struct("Place").field("lane", &lane).finish_non_exhaustive()
+        f.debug_struct("Place")
+            .field("lane", &lane)
+            .finish_non_exhaustive()
     }
 }
 

@@ -103,36 +103,34 @@ impl<W> Room<W> {
         self.taken.remove(load);
     }
 
-    /// Promises room at once where nobody waits, else gives a place at the end of the line.
-    pub(crate) fn wait(&mut self, load: Load, waker: W) -> Option<Ticket> {
+    /// Promises room at once where nobody waits, and returns the waker; else gives a place at the end of the line.
+    pub(crate) fn wait(&mut self, load: Load, waker: W) -> Result<W, Ticket> {
         if self.line.is_empty() && self.has(load) {
             self.promised.add(load);
-            return None;
+            return Ok(waker);
         }
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.line.insert(ticket, Waiter { load, waker });
-        Some(ticket)
+        Err(ticket)
     }
 
-    /// Whether the room for this ticket has been promised; if not, `waker` takes the place of the one before, which is
-    /// returned in its stead.
-    pub(crate) fn check(&mut self, ticket: Ticket, waker: W) -> Result<(), W> {
+    /// Whether room has been promised to this ticket: then returns the waker. If not, it takes the place of the one
+    /// before, which is the error.
+    pub(crate) fn check(&mut self, ticket: Ticket, waker: W) -> Result<W, W> {
         match self.line.get_mut(&ticket) {
-            None => Ok(()),
+            None => Ok(waker),
             Some(waiter) => Err(std::mem::replace(&mut waiter.waker, waker)),
         }
     }
 
     /// A waiter goes away: out of the line, or with a promise that it does not use.
     pub(crate) fn give_up(&mut self, ticket: Ticket, load: Load) -> Option<W> {
-        match self.line.remove(&ticket) {
-            Some(waiter) => Some(waiter.waker),
-            None => {
-                self.promised.remove(load);
-                None
-            }
+        if let Some(waiter) = self.line.remove(&ticket) {
+            return Some(waiter.waker);
         }
+        self.promised.remove(load);
+        None
     }
 
     /// Takes room before those in line: what was promised to the caller, and has just been returned by it.

@@ -21,7 +21,8 @@ use tokio::runtime::Handle;
 use crate::{
     JobBuilder, JobContext, JobError, LaneError, SubmitError,
     lane::{DEFAULT_LANE, LaneBuilder},
-    shared::{Mode, Settings, Shared},
+    settings::Settings,
+    shared::{Mode, Shared},
     snapshot::{LaneSnapshot, Snapshot},
     time,
 };
@@ -188,12 +189,12 @@ impl SchedulerBuilder {
 
 impl Inner {
     /// The lane of this name with these settings, made where there is none.
-    pub(crate) fn open(&self, name: &str, settings: Settings) -> Result<Arc<Shared>, LaneError> {
+    pub(crate) fn open(&self, name: &str, settings: &Settings) -> Result<Arc<Shared>, LaneError> {
         let lane = self.find_or_make(name, settings);
         let lane = lane.ok_or_else(|| LaneError::Closed {
             lane: Box::from(name),
         })?;
-        if lane.settings == settings {
+        if lane.settings == *settings {
             Ok(lane)
         } else {
             Err(LaneError::DifferentSettings {
@@ -209,7 +210,7 @@ impl Inner {
         if let Some(lane) = self.default_lane.get() {
             return Ok(lane);
         }
-        let lane = self.find_or_make(DEFAULT_LANE, Settings::default());
+        let lane = self.find_or_make(DEFAULT_LANE, &Settings::default());
         let lane = lane.ok_or_else(|| SubmitError::Closed {
             lane: Box::from(DEFAULT_LANE),
         })?;
@@ -217,7 +218,7 @@ impl Inner {
     }
 
     /// The lane of this name, whatever its settings; `None` once closed.
-    fn find_or_make(&self, name: &str, settings: Settings) -> Option<Arc<Shared>> {
+    fn find_or_make(&self, name: &str, settings: &Settings) -> Option<Arc<Shared>> {
         let mut lanes = self.lanes.write();
         if lanes.closed {
             return None;
@@ -225,7 +226,7 @@ impl Inner {
         if let Some(lane) = lanes.open.iter().find(|lane| *lane.name == *name) {
             return Some(Arc::clone(lane));
         }
-        let lane = Shared::new(name, self.number, settings, self.runtime.clone());
+        let lane = Shared::new(name, self.number, settings.clone(), self.runtime.clone());
         let lane = Arc::new(lane);
         lanes.open.push(Arc::clone(&lane));
         Some(lane)

@@ -163,7 +163,10 @@ impl fmt::Display for Settings {
         if let Some(bytes) = capacity_bytes {
             write!(f, " and {bytes} bytes")?;
         }
-        write!(f, ", high water {high_water_percent} %, when full {when_full}")?;
+        write!(
+            f,
+            ", high water {high_water_percent} %, when full {when_full}"
+        )?;
         write!(f, ", priority {priority}")?;
         if let Some(ageing) = ageing {
             write!(f, ", {ageing}")?;

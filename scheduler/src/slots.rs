@@ -54,10 +54,6 @@ impl Slots {
         self.limit = limit;
     }
 
-    pub(crate) fn is_paused(&self) -> bool {
-        self.paused
-    }
-
     pub(crate) fn set_paused(&mut self, paused: bool) {
         self.paused = paused;
     }

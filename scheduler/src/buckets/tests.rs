@@ -121,7 +121,10 @@ impl Model {
                 let by_rank = rank(b).total_cmp(&rank(a));
                 let by_age = a.ready_ns.cmp(&b.ready_ns);
                 let by_priority = b.priority.cmp(&a.priority);
-                by_rank.then(by_age).then(by_priority).then(a.number.cmp(&b.number))
+                by_rank
+                    .then(by_age)
+                    .then(by_priority)
+                    .then(a.number.cmp(&b.number))
             });
         }
         let chosen = order[0];

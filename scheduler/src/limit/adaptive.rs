@@ -169,7 +169,10 @@ mod tests {
             }
             // The target of 150 ms lies at 1.5 times the capacity.
             let knee = capacity * 3 / 2;
-            assert!((knee * 85 / 100..=knee + 2).contains(&limit), "{limit} for {knee}");
+            assert!(
+                (knee * 85 / 100..=knee + 2).contains(&limit),
+                "{limit} for {knee}"
+            );
         }
     }
 

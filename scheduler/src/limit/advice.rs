@@ -110,7 +110,10 @@ mod tests {
     /// F20 to F22: the rows' own figures, and the ends of the range.
     #[test]
     fn the_rules_of_thumb() {
-        assert_eq!([0, 1, 2, 10, 50, 199].map(of_capacity), [1, 1, 1, 8, 40, 159]);
+        assert_eq!(
+            [0, 1, 2, 10, 50, 199].map(of_capacity),
+            [1, 1, 1, 8, 40, 159]
+        );
         assert_eq!(of_capacity(usize::MAX), usize::MAX / 5 * 4);
         assert_eq!(of_rate(500.0, Duration::from_millis(300)), 150);
         assert_eq!(of_rate(501.0, Duration::from_millis(300)), 151);
@@ -120,12 +123,33 @@ mod tests {
 
     #[test]
     fn advice_needs_jobs_and_time() {
-        let mark = LaneMark { at_ns: 0, submitted: 100, finished: 100, run_ns: 0 };
-        let later = LaneMark { at_ns: 2_000_000_000, submitted: 1_100, finished: 110, run_ns: 3_000_000_000 };
-        assert_eq!(mark.advise(&later), LimitAdvice::NotEnoughData { missing: 10 });
-        let later = LaneMark { finished: 1_100, run_ns: 300_000_000_000, ..later };
+        let mark = LaneMark {
+            at_ns: 0,
+            submitted: 100,
+            finished: 100,
+            run_ns: 0,
+        };
+        let later = LaneMark {
+            at_ns: 2_000_000_000,
+            submitted: 1_100,
+            finished: 110,
+            run_ns: 3_000_000_000,
+        };
+        assert_eq!(
+            mark.advise(&later),
+            LimitAdvice::NotEnoughData { missing: 10 }
+        );
+        let later = LaneMark {
+            finished: 1_100,
+            run_ns: 300_000_000_000,
+            ..later
+        };
         let latency = Duration::from_millis(300);
-        let expected = LimitAdvice::Measured { per_second: 500.0, latency, needed: 150 };
+        let expected = LimitAdvice::Measured {
+            per_second: 500.0,
+            latency,
+            needed: 150,
+        };
         assert_eq!(mark.advise(&later), expected);
     }
 }

@@ -1,12 +1,17 @@
 //! Changing a lane while it runs: its limit, and whether it begins anything.
 
-use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use ax_probe::clock::duration_ns;
 
 use super::{After, Core, Shared};
 use crate::{
     LaneError,
     lane::MAX_LIMIT,
-    limit::{Boost, LimitMove, LimitReason},
+    limit::{Boost, LimitMove, LimitReason, MAX_BOOST_PERCENT},
 };
 
 impl Shared {
@@ -35,11 +40,30 @@ impl Shared {
     }
 
     /// Returns the limit for that time.
-    pub(crate) fn boost(self: &Arc<Self>, boost: Boost, now_ns: u64) -> usize {
+    pub(crate) fn boost(
+        self: &Arc<Self>,
+        percent: u8,
+        lasting: Duration,
+        now_ns: u64,
+    ) -> Result<usize, LaneError> {
+        let boost = Boost {
+            percent,
+            until_ns: now_ns.saturating_add(duration_ns(lasting)),
+        };
         self.steer(|core| {
+            let base = core.limit.base();
+            let in_range = (1..=MAX_BOOST_PERCENT).contains(&percent) && !lasting.is_zero();
+            if !in_range || boost.of(base) == base {
+                return Err(LaneError::InvalidBoost {
+                    lane: self.name.clone(),
+                    percent,
+                    lasting,
+                    limit: base,
+                });
+            }
             let limit = core.limit.begin_boost(boost, now_ns);
             self.set_limit(core, limit);
-            limit
+            Ok(limit)
         })
     }
 
