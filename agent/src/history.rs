@@ -96,6 +96,7 @@ pub struct ServiceHistory {
     pub(crate) uid: u32,
     pub(crate) clock: ClockAnchor,
     link: Link,
+    first_seen_mono_ns: u64,
     last_seen: Now,
     /// When the last sample came, or the connection if none has come on it yet.
     heard_mono_ns: u64,
@@ -120,6 +121,7 @@ impl ServiceHistory {
             hello,
             uid,
             link: Link::Connected,
+            first_seen_mono_ns: now.mono_ns,
             last_seen: now,
             heard_mono_ns: now.mono_ns,
             seconds: VecDeque::new(),
@@ -238,6 +240,28 @@ impl ServiceHistory {
     #[must_use]
     pub fn gone_since_mono_ns(&self) -> Option<u64> {
         (self.link != Link::Connected).then_some(self.last_seen.mono_ns)
+    }
+
+    /// Whether its figures are those of now.
+    pub(crate) fn speaks(&self, now: Now) -> bool {
+        self.state(now) == ServiceState::Live
+    }
+
+    /// For how long it has been connected without sending a sample.
+    pub(crate) fn silent_ns(&self, now: Now) -> Option<u64> {
+        let silent_ns = now.mono_ns.saturating_sub(self.heard_mono_ns);
+        (self.link == Link::Connected).then_some(silent_ns)
+    }
+
+    /// For how long it has been gone without a goodbye.
+    pub(crate) fn lost_ns(&self, now: Now) -> Option<u64> {
+        let gone_ns = now.mono_ns.saturating_sub(self.last_seen.mono_ns);
+        (self.link == Link::Lost).then_some(gone_ns.max(1))
+    }
+
+    /// When the agent heard of this instance first.
+    pub(crate) fn first_seen_mono_ns(&self) -> u64 {
+        self.first_seen_mono_ns
     }
 
     /// One line about it.
@@ -408,9 +432,9 @@ impl ServiceHistory {
             self.lag.pop_front();
         }
         for known in self.types.values_mut() {
-            known.queue_wait.forget_before(oldest);
-            known.run.forget_before(oldest);
-            known.poll.forget_before(oldest);
+            known.queue_wait.forget_before(oldest, &mut self.tally);
+            known.run.forget_before(oldest, &mut self.tally);
+            known.poll.forget_before(oldest, &mut self.tally);
         }
     }
 }

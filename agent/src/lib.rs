@@ -28,6 +28,7 @@
 //! # }
 //! ```
 
+pub mod alert;
 pub mod clock;
 pub mod config;
 mod daemon;

@@ -28,6 +28,18 @@ pub(crate) fn clean_some(text: &mut Option<String>) {
     text.iter_mut().for_each(clean);
 }
 
+/// A duration for a sentence, such as `1.2 s`.
+pub(crate) fn duration(ns: u64) -> String {
+    let seconds = ns as f64 / 1e9;
+    match ns {
+        0..10_000_000 => format!("{:.1} ms", seconds * 1e3),
+        10_000_000..1_000_000_000 => format!("{:.0} ms", seconds * 1e3),
+        1_000_000_000..10_000_000_000 => format!("{seconds:.1} s"),
+        10_000_000_000..120_000_000_000 => format!("{seconds:.0} s"),
+        _ => format!("{:.0} min", seconds / 60.0),
+    }
+}
+
 fn is_safe(c: char) -> bool {
     let reorders_or_hides = matches!(
         c,

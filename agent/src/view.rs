@@ -1,6 +1,8 @@
 //! What a viewer is shown of one service, made purely of its [`Window`] and the time.
 
 use ax_wire::{
+    alert::Alert,
+    incident::SnapshotSummary,
     sample::{Dropped, RuntimeSample},
     view::{
         AgentDropped, Backfill, LaneView, ProcessView, RuntimeView, ServiceView, StallView,
@@ -10,8 +12,8 @@ use ax_wire::{
 
 use crate::{
     clock::Now,
-    history::{Change, Tally},
-    window::Window,
+    history::Change,
+    window::{Tallies, TypeQuantiles, Window, WindowQuantiles},
 };
 
 /// Ended stalls shown beside those that go on.
@@ -20,18 +22,27 @@ const MAX_STALLS_SHOWN: usize = 32;
 /// Seconds of the run-time trend of a type. All 900 would make the view of 50 types half a megabyte a second.
 const TREND_SECONDS: usize = 120;
 
-/// All figures of a service. `agent_dropped` is what the agent lost of it.
+/// What is kept of a service outside its history, for its view.
+#[derive(Clone, Debug, Default)]
+pub struct Extras {
+    /// See [`ServiceView::alerts`].
+    pub alerts: Vec<Alert>,
+    /// See [`ServiceView::snapshots`].
+    pub snapshots: Vec<SnapshotSummary>,
+    /// See [`ServiceView::snapshots_suppressed`].
+    pub suppressed: Suppressed,
+    /// What the agent lost of it.
+    pub dropped: AgentDropped,
+}
+
+/// All figures of a service.
 ///
-/// Costs some 10 us a type; `tally` is working memory that is handed back empty.
+/// Costs some 10 us a type; `tallies` is working memory that is handed back empty.
 #[must_use]
-pub fn view(
-    window: Window<'_>,
-    now: Now,
-    agent_dropped: AgentDropped,
-    tally: &mut Tally,
-) -> ServiceView {
+pub fn view(window: Window<'_>, now: Now, extras: Extras, tallies: &mut Tallies) -> ServiceView {
     let history = window.history();
     let change = window.change();
+    let quantiles = window.quantiles(tallies);
     ServiceView {
         summary: history.summary(now),
         hello: window.hello().clone(),
@@ -40,15 +51,15 @@ pub fn view(
         lag: window.lag(),
         process: change.map_or_else(ProcessView::default, process),
         runtimes: change.map_or_else(Vec::new, runtimes),
-        lanes: lanes(window, tally),
-        types: types(window, tally),
+        lanes: lanes(window, &quantiles),
+        types: types(window, &quantiles),
         stalls: stalls(window),
         observer_gaps: history.gaps.iter().rev().copied().collect(),
-        alerts: Vec::new(),
-        snapshots: Vec::new(),
-        snapshots_suppressed: Suppressed::default(),
+        alerts: extras.alerts,
+        snapshots: extras.snapshots,
+        snapshots_suppressed: extras.suppressed,
         dropped: change.map_or_else(Dropped::default, |change| change.latest().dropped),
-        agent_dropped,
+        agent_dropped: extras.dropped,
         point: history.seconds.back().map(|second| second.point.clone()),
     }
 }
@@ -104,13 +115,15 @@ fn workers(change: Change<'_>, runtime: &RuntimeSample) -> Vec<WorkerView> {
         .collect()
 }
 
-fn lanes(window: Window<'_>, tally: &mut Tally) -> Vec<LaneView> {
+fn lanes(window: Window<'_>, quantiles: &WindowQuantiles<'_>) -> Vec<LaneView> {
     let newest_mono_ns = window.newest_mono_ns();
     window
         .lanes()
         .map(|(place, entry)| {
             let lane = &entry.value.latest;
-            let (queue_wait, run) = window.lane_quantiles(&lane.name, tally);
+            let mut known = quantiles.lanes.iter();
+            let known = known.find(|(name, ..)| *name == lane.name);
+            let (_, queue_wait, run) = known.copied().unwrap_or_default();
             let full_since = entry.value.full_since_mono_ns;
             LaneView {
                 name: lane.name.clone(),
@@ -131,16 +144,16 @@ fn lanes(window: Window<'_>, tally: &mut Tally) -> Vec<LaneView> {
         .collect()
 }
 
-fn types(window: Window<'_>, tally: &mut Tally) -> Vec<TypeView> {
+fn types(window: Window<'_>, quantiles: &WindowQuantiles<'_>) -> Vec<TypeView> {
     window
         .types()
         .map(|(place, entry)| {
-            let known = &entry.value;
-            let r#type = &known.latest;
-            let mut quantiles = |recent: &crate::history::Recent| {
-                recent.add_to(tally);
-                tally.take()
-            };
+            let r#type = &entry.value.latest;
+            let TypeQuantiles {
+                queue_wait,
+                run,
+                poll,
+            } = quantiles.types[place];
             TypeView {
                 name: r#type.name.clone(),
                 kind: r#type.kind,
@@ -150,9 +163,9 @@ fn types(window: Window<'_>, tally: &mut Tally) -> Vec<TypeView> {
                 pending: r#type.pending,
                 counters: r#type.counters,
                 rates: window.type_rates(place, entry),
-                queue_wait: quantiles(&known.queue_wait),
-                run: quantiles(&known.run),
-                poll: quantiles(&known.poll),
+                queue_wait,
+                run,
+                poll,
                 run_p99_trend_ns: window.run_p99_trend_ns(place, entry, TREND_SECONDS),
             }
         })

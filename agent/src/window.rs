@@ -11,14 +11,62 @@ use ax_wire::{
 };
 
 use crate::history::{
-    Change, Counts, Entry, Lane, Second, ServiceHistory, Tally, TrackedStall, Type, WINDOW_NS,
-    per_second, quantile,
+    Change, Counts, Entry, Lane, Recent, Second, ServiceHistory, Tally, TrackedStall, Type,
+    WINDOW_NS, per_second, quantile,
 };
 
 /// A read-only view of one service's history.
 #[derive(Clone, Copy, Debug)]
 pub struct Window<'a> {
     history: &'a ServiceHistory,
+}
+
+/// Working memory for [`Window::quantiles`], 100 KiB, empty before and after.
+#[derive(Debug, Default)]
+pub struct Tallies {
+    one: Tally,
+    /// Those of a lane.
+    queue_wait: Tally,
+    run: Tally,
+}
+
+/// See [`Window::quantiles`].
+pub(crate) struct WindowQuantiles<'a> {
+    /// By the place of the type.
+    pub(crate) types: Vec<TypeQuantiles>,
+    /// Queue wait and run time of the types of each lane together; two lanes of one name share theirs.
+    pub(crate) lanes: Vec<(&'a str, Quantiles, Quantiles)>,
+}
+
+/// The quantiles of one type over the window.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TypeQuantiles {
+    pub(crate) queue_wait: Quantiles,
+    pub(crate) run: Quantiles,
+    pub(crate) poll: Quantiles,
+}
+
+impl TypeQuantiles {
+    /// Leaves what it found in the tallies of the lane.
+    fn of(known: &Type, tallies: &mut Tallies) -> Self {
+        let Tallies {
+            one,
+            queue_wait,
+            run,
+        } = tallies;
+        let mut quantiles = |recent: &Recent, lane: Option<&mut Tally>| {
+            recent.add_to(one);
+            if let Some(lane) = lane {
+                lane.add_all(one);
+            }
+            one.take()
+        };
+        Self {
+            queue_wait: quantiles(&known.queue_wait, Some(queue_wait)),
+            run: quantiles(&known.run, Some(run)),
+            poll: quantiles(&known.poll, None),
+        }
+    }
 }
 
 impl<'a> Window<'a> {
@@ -80,7 +128,7 @@ impl<'a> Window<'a> {
     }
 
     /// The largest of the newest points of each runtime.
-    fn lag_now_ns(self) -> Option<u64> {
+    pub(crate) fn lag_now_ns(self) -> Option<u64> {
         let latest = self.history.latest.as_ref()?;
         let runtimes = latest.runtimes.iter().map(|runtime| runtime.info.id);
         let newest = runtimes.filter_map(|runtime| {
@@ -165,21 +213,35 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Queue wait and run time of a lane's types together.
-    pub(crate) fn lane_quantiles(self, lane: &str, tally: &mut Tally) -> (Quantiles, Quantiles) {
-        let of_lane = || {
-            let types = self
-                .history
-                .types
-                .entries()
-                .iter()
-                .map(|entry| &entry.value);
-            types.filter(|known| known.latest.lane.as_deref() == Some(lane))
+    /// The quantiles of every type and lane, each histogram unpacked once.
+    pub(crate) fn quantiles(self, tallies: &mut Tallies) -> WindowQuantiles<'a> {
+        let types = self.history.types.entries();
+        let mut found = WindowQuantiles {
+            types: vec![TypeQuantiles::default(); types.len()],
+            lanes: Vec::new(),
         };
-        of_lane().for_each(|known| known.queue_wait.add_to(tally));
-        let queue_wait = tally.take();
-        of_lane().for_each(|known| known.run.add_to(tally));
-        (queue_wait, tally.take())
+        for (_, lane) in self.lanes() {
+            let name = lane.value.latest.name.as_str();
+            if found.lanes.iter().any(|(known, ..)| *known == name) {
+                continue;
+            }
+            for (own, entry) in found.types.iter_mut().zip(types) {
+                if entry.value.latest.lane.as_deref() == Some(name) {
+                    *own = TypeQuantiles::of(&entry.value, tallies);
+                }
+            }
+            let (queue_wait, run) = (tallies.queue_wait.take(), tallies.run.take());
+            found.lanes.push((name, queue_wait, run));
+        }
+        for (own, entry) in found.types.iter_mut().zip(types) {
+            let lane = entry.value.latest.lane.as_deref();
+            if !found.lanes.iter().any(|(known, ..)| Some(*known) == lane) {
+                *own = TypeQuantiles::of(&entry.value, tallies);
+            }
+        }
+        tallies.queue_wait.take();
+        tallies.run.take();
+        found
     }
 
     /// The 99th percentile of a type's run time in each of the last `seconds` seconds, oldest first.

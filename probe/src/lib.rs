@@ -20,11 +20,13 @@
 //!
 //! The service never waits for the probe: what a slow agent does not take is dropped, counted and shown. Memory is
 //! bounded: [`MAX_TYPES`](task_type::MAX_TYPES) names, [`MAX_THREADS`](slot::MAX_THREADS) threads, [`LAG_POINTS`],
-//! [`EVENTS`], [`OUT_BUFFER_BYTES`], [`MAX_REPLY_BYTES`]. A figure that cannot be had is unknown, never zero.
+//! [`EVENTS`], [`RECENT_LAG_POINTS`], [`HISTORY_POINTS`], [`OUT_BUFFER_BYTES`], [`MAX_REPLY_BYTES`]. A figure that
+//! cannot be had is unknown, never zero.
 
 pub mod clock;
 pub mod histogram;
 mod hooks;
+mod incident;
 mod probe;
 mod publisher;
 mod runtime;
@@ -44,11 +46,13 @@ pub use ax_wire::TraceId;
 pub use self::trace::{TraceLayer, TraceService};
 pub use self::{
     hooks::{Hooks, configure},
+    incident::{AUTOMATIC_PER_HOUR, CAPTURES_PER_MINUTE, MAX_LABEL_CHARS, RECENT_LAG_POINTS},
     probe::{
-        Builder, DEFAULT_SNAPSHOT_THRESHOLD, DEFAULT_STALL_THRESHOLD, DISABLE_ENV, InstallError,
-        MIN_STALL_THRESHOLD, Probe, SHUTDOWN_TIMEOUT,
+        Builder, DEFAULT_QUIET_START, DEFAULT_SNAPSHOT_COOLDOWN, DEFAULT_SNAPSHOT_THRESHOLD,
+        DEFAULT_STALL_THRESHOLD, DISABLE_ENV, InstallError, MIN_STALL_THRESHOLD, Probe,
+        SHUTDOWN_TIMEOUT,
     },
-    publisher::{MAX_REPLY_BYTES, OUT_BUFFER_BYTES},
+    publisher::{HISTORY_POINTS, MAX_REPLY_BYTES, OUT_BUFFER_BYTES},
     shared::{EVENTS, LAG_POINTS},
     slot::current_trace,
     spawn::{Named, spawn, spawn_blocking},

@@ -11,11 +11,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ax_wire::incident::Reason;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use crate::{
     clock::duration_ns,
+    incident::{Limits, MAX_LABEL_CHARS},
     publisher::Publisher,
     runtime,
     shared::{Settings, Shared},
@@ -32,8 +34,16 @@ pub const DEFAULT_SNAPSHOT_THRESHOLD: Duration = Duration::from_millis(250);
 /// The shortest stall threshold. The watchdog looks at a busy worker every 10 ms, so it can tell nothing shorter.
 pub const MIN_STALL_THRESHOLD: Duration = Duration::from_millis(20);
 
+/// From one snapshot that is taken by itself to the next. Shorter, a service in trouble writes more files of the same
+/// trouble; each has some hundred kilobytes.
+pub const DEFAULT_SNAPSHOT_COOLDOWN: Duration = Duration::from_mins(1);
+
+/// How long after its installation the probe takes no snapshot by itself: a service that starts blocks its workers, and
+/// that is known.
+pub const DEFAULT_QUIET_START: Duration = Duration::from_secs(10);
+
 /// How long [`Probe::shutdown`] waits for the probe's threads.
-pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
+pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(700);
 
 /// Set to anything but `0` or the empty string, it switches the probe off: [`Builder::install`] then does nothing.
 pub const DISABLE_ENV: &str = "AX_DISABLE";
@@ -41,9 +51,20 @@ pub const DISABLE_ENV: &str = "AX_DISABLE";
 /// The probe of this process. Cheap to clone; dropping it changes nothing, so that one line in `main` is enough.
 ///
 /// Two threads of its own, `ax-watchdog` and `ax-publisher`, do all the work, so they go on while every worker is
-/// blocked. A process that forks has them in the parent only: the child inherits no connection (every descriptor is
-/// close-on-exec, and nothing writes to it before) and is not observed unless it installs a probe of its own after
-/// `exec`.
+/// blocked. A process that forks has them in the parent only: nothing writes to the connection in the child, whose copy
+/// of it closes at `exec`, as every descriptor of the probe does. A child that goes on without `exec` is not observed,
+/// cannot install a probe, and holds that copy open, so that the agent learns of the parent's end by its silence.
+///
+/// # Incidents
+///
+/// When a worker has not moved for the snapshot threshold, or the schedule or timer lag has reached it, the watchdog
+/// takes down what only the service knows: workers, lag, lanes, the running jobs, the queues. The agent writes it to a
+/// file with what it knows besides; where none answers within 200 ms the probe writes the file, with up to five minutes
+/// of its own history ([`HISTORY_POINTS`](crate::HISTORY_POINTS)). One incident is taken for a time in which something
+/// is wrong without a second's break; then none for [`DEFAULT_SNAPSHOT_COOLDOWN`], at most
+/// [`AUTOMATIC_PER_HOUR`](crate::AUTOMATIC_PER_HOUR), none in the first [`DEFAULT_QUIET_START`] and none while a debugger
+/// holds the process. What is left out so is counted and shown. A folder that cannot be written to is logged once, as a
+/// `tracing` error, and each snapshot that it costs is counted.
 #[derive(Clone)]
 pub struct Probe {
     /// `None`: switched off.
@@ -106,6 +127,11 @@ impl Probe {
                 schedule_probe: true,
                 timer_probe: None,
                 blocking_probe: true,
+                limits: Limits {
+                    cooldown_ns: duration_ns(DEFAULT_SNAPSHOT_COOLDOWN),
+                    quiet_start_ns: duration_ns(DEFAULT_QUIET_START),
+                },
+                snapshot_folder: None,
             },
         }
     }
@@ -146,6 +172,30 @@ impl Probe {
         Named::root(name, Location::caller(), future)
     }
 
+    /// Takes a snapshot now, for a reason that the service's own code knows: `label` is in the file, and is cut off after
+    /// [`MAX_LABEL_CHARS`](crate::MAX_LABEL_CHARS) characters.
+    ///
+    /// Returns at once; the evidence is taken within some milliseconds. There is no cooldown, but at most
+    /// [`CAPTURES_PER_MINUTE`](crate::CAPTURES_PER_MINUTE) are taken and the rest is counted as suppressed.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn balance() -> i64 { 0 }
+    /// # fn check(probe: &ax_probe::Probe) {
+    /// if balance() < 0 {
+    ///     probe.capture("negative balance");
+    /// }
+    /// # }
+    /// ```
+    pub fn capture(&self, label: &str) {
+        if let Some(shared) = &self.shared {
+            let label = label.chars().take(MAX_LABEL_CHARS).collect();
+            shared.incidents.ask(Reason::Code { label });
+            shared.watchdog.nudge();
+        }
+    }
+
     /// Says goodbye to the agent and ends the probe's threads. A probe may be installed anew afterwards.
     ///
     /// Blocks the calling thread until both have ended, some milliseconds and [`SHUTDOWN_TIMEOUT`] at most. A service
@@ -158,7 +208,7 @@ impl Probe {
         else {
             return;
         };
-        shared.stop.stop();
+        shared.stop();
         let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
         while installed.threads.iter().any(|thread| !thread.is_finished()) {
             if Instant::now() >= deadline {
@@ -181,6 +231,27 @@ impl Builder {
     /// From which length on a stall triggers a snapshot: [`DEFAULT_SNAPSHOT_THRESHOLD`] unless set.
     pub fn snapshot_threshold(mut self, threshold: Duration) -> Self {
         self.settings.snapshot_threshold_ns = duration_ns(threshold);
+        self
+    }
+
+    /// The folder of the snapshots that the probe writes itself, instead of `$STATE_DIRECTORY/ax-snapshots`,
+    /// `$XDG_STATE_HOME/ax/snapshots` or `~/.local/state/ax/snapshots`. It is made where it is missing, and must be this
+    /// user's alone (mode 0700).
+    pub fn snapshot_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.settings.snapshot_folder = Some(folder.into());
+        self
+    }
+
+    /// From one snapshot that is taken by itself to the next: [`DEFAULT_SNAPSHOT_COOLDOWN`] unless set.
+    pub fn snapshot_cooldown(mut self, cooldown: Duration) -> Self {
+        self.settings.limits.cooldown_ns = duration_ns(cooldown);
+        self
+    }
+
+    /// How long from now on no snapshot is taken by itself: [`DEFAULT_QUIET_START`] unless set. Trouble that goes on
+    /// longer is taken when it is over.
+    pub fn quiet_start(mut self, quiet: Duration) -> Self {
+        self.settings.limits.quiet_start_ns = duration_ns(quiet);
         self
     }
 
@@ -290,7 +361,7 @@ fn start(settings: Settings) -> Result<Installed, InstallError> {
     let shared = Arc::new(Shared::new(settings));
     let watchdog = start_thread("ax-watchdog", &shared, Watchdog::run)?;
     let publisher = start_thread("ax-publisher", &shared, Publisher::run).inspect_err(|_| {
-        shared.stop.stop();
+        shared.stop();
     })?;
     Ok(Installed {
         shared,

@@ -172,6 +172,61 @@ fn after_a_shutdown_a_probe_may_be_installed_anew() {
     assert!(instances[0] < instances[1], "{instances:?}");
 }
 
+/// An agent of another minor version says things that this probe does not know, and is an agent all the same.
+#[test]
+fn an_upgraded_agent_is_an_agent() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (socket, runtime) = (folder.path().join("agent.sock"), runtime());
+    let listener = UnixListener::bind(&socket).expect("binds");
+    let probe = install(&runtime, &socket);
+    let (mut stream, _) = listener.accept().expect("comes");
+    let newer = format!(
+        r#"{{"frame":"telepathy","strength":9}}
+{{"frame":"ack","protocol":{{"major":{},"minor":{}}},"agent_version":"9.9","agent_pid":1,"mood":"good"}}
+"#,
+        PROTOCOL.major,
+        PROTOCOL.minor + 7
+    );
+    stream.write_all(newer.as_bytes()).expect("writes");
+    let mut lines = BufReader::new(stream).split(b'\n');
+    let sample = lines.find_map(|line| match frame::decode(&line.expect("reads")) {
+        Ok(ToAgent::Sample(sample)) => Some(sample.seq),
+        _ => None,
+    });
+    assert_eq!(sample, Some(0));
+    probe.shutdown();
+}
+
+/// A program that the service starts gets none of the probe's descriptors, so that it neither writes to the agent nor
+/// keeps the connection open when the service has gone.
+#[test]
+fn a_child_process_does_not_hold_the_connection() {
+    let _turn = turn();
+    let (agent, runtime) = (FakeAgent::start(), runtime());
+    let probe = agent.observe(&runtime);
+    let sockets = |pid: u32| {
+        let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("reads");
+        let targets = descriptors.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+        targets
+            .filter(|target| target.to_string_lossy().starts_with("socket:"))
+            .count()
+    };
+    assert!(sockets(std::process::id()) > 0);
+    let mut child = std::process::Command::new("sleep");
+    let child = child.arg("60").stdin(std::process::Stdio::null());
+    let child = child.stdout(std::process::Stdio::null());
+    let mut child = child
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("starts");
+    let held = sockets(child.id());
+    child.kill().expect("ours");
+    child.wait().expect("ours");
+    assert_eq!(held, 0);
+    probe.shutdown();
+}
+
 #[test]
 fn a_late_agent_gets_what_was_counted_before() {
     let _turn = turn();
@@ -196,6 +251,7 @@ fn a_late_agent_gets_what_was_counted_before() {
             .any(|of| of.name == "late" && of.poll.is_some())
     );
     assert!(sample.lag.len() >= 2);
+    assert!(!sample.dropped.any(), "{:?}", sample.dropped);
     // It goes again, and the probe finds the next one.
     drop(lines);
     drop(listener);

@@ -30,6 +30,7 @@ use std::{
 use ax_probe::{
     slot::Subject,
     task_type::{End, TaskType},
+    trace::Inherited,
 };
 use ax_wire::{JobId, TraceId};
 use parking_lot::Mutex;
@@ -42,6 +43,7 @@ use crate::{JobContext, JobError, guard, room::Load, shared::Shared, state::Stat
 pub(crate) struct Header {
     pub(crate) id: JobId,
     pub(crate) trace: TraceId,
+    pub(crate) inherited: Inherited,
     pub(crate) task: &'static TaskType,
     pub(crate) place: &'static Location<'static>,
     pub(crate) lane: Arc<Shared>,
@@ -71,6 +73,7 @@ impl Header {
     pub(crate) fn new(
         id: JobId,
         trace: TraceId,
+        inherited: Inherited,
         task: &'static TaskType,
         place: &'static Location<'static>,
         lane: Arc<Shared>,
@@ -82,6 +85,7 @@ impl Header {
         Self {
             id,
             trace,
+            inherited,
             task,
             place,
             lane,

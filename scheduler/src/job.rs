@@ -12,8 +12,8 @@ use std::{
     time::Duration,
 };
 
-use ax_probe::{clock::duration_ns, slot};
-use ax_wire::{JobId, TraceId};
+use ax_probe::{clock::duration_ns, trace};
+use ax_wire::JobId;
 
 use crate::{
     JobContext, JobHandle, Lane, SubmitError,
@@ -155,9 +155,11 @@ impl<'a, F> JobBuilder<'a, F> {
             return Err(SubmitError::ZeroTimeout);
         }
         let task = types::find(&lane, self.name, place);
+        let (trace, inherited) = trace::inherit();
         let header = Header::new(
             next_id(),
-            slot::current_trace().unwrap_or_else(new_trace),
+            trace,
+            inherited,
             task,
             place,
             lane,
@@ -210,13 +212,4 @@ impl<'a, F> JobBuilder<'a, F> {
 fn next_id() -> JobId {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     JobId(NEXT.fetch_add(1, Relaxed))
-}
-
-fn new_trace() -> TraceId {
-    loop {
-        let bits = u128::from(fastrand::u64(..)) << 64 | u128::from(fastrand::u64(..));
-        if let Some(trace) = TraceId::new(bits) {
-            return trace;
-        }
-    }
 }

@@ -60,6 +60,7 @@ mod state;
 mod time;
 mod types;
 
+pub use ax_probe::{self as probe, trace};
 pub use ax_wire::{JobId, TraceId, sample::LaneSample};
 
 pub use context::JobContext;

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use ax_probe::{slot, task_type::End};
+use ax_probe::{slot, task_type::End, trace};
 use tokio::{
     task::coop,
     time::{Instant, Sleep, sleep_until},
@@ -20,7 +20,7 @@ use tokio::{
 
 use crate::{
     JobError,
-    cell::{Run, warn_of_panic},
+    cell::{Header, Run, warn_of_panic},
     guard,
     shared::{Mode, Next, Shared},
     time,
@@ -55,9 +55,39 @@ impl Turn {
     }
 }
 
+/// Where a job stands in its trace, and in the log.
+struct Place {
+    inherited: trace::Inherited,
+    log: tracing::Span,
+}
+
+impl Place {
+    fn of(header: &Header) -> Self {
+        let log = tracing::info_span!(
+            "job",
+            id = header.id.0,
+            job_type = header.task.name(),
+            lane = &*header.lane.name,
+            trace = %header.trace,
+            span = %trace::span_of_job(header.id),
+            parent = header.inherited.parent().map(tracing::field::display),
+        );
+        Self {
+            inherited: header.inherited.clone(),
+            log,
+        }
+    }
+
+    /// Runs the user's code inside. The slot, which is entered already, has the job's id.
+    fn scope<R>(&self, user_code: impl FnOnce() -> R) -> R {
+        self.inherited.scope(None, || self.log.in_scope(user_code))
+    }
+}
+
 /// The job that a runner has.
 struct Current {
     run: Pin<Box<dyn Run>>,
+    place: Place,
     timeout_at_ns: u64,
     /// When the grace of its cancellation ends, once the runner has seen that it is being cancelled.
     grace_ends_ns: Option<u64>,
@@ -94,7 +124,8 @@ impl Runner {
         let polled = guard::catch(|| {
             let subject = current.run.job().header().subject();
             let entered = slot::enter(&subject, *now_ns);
-            let polled = current.run.as_mut().poll(cx);
+            let run = current.run.as_mut();
+            let polled = current.place.scope(|| run.poll(cx));
             entered.leave();
             polled
         });
@@ -118,7 +149,8 @@ impl Runner {
         current.run.job().signal_cancel();
         let dropped = guard::catch(|| {
             let entered = slot::enter(&current.run.job().header().subject(), now_ns);
-            current.run.as_mut().drop_future();
+            let run = current.run.as_mut();
+            current.place.scope(|| run.drop_future());
             entered.leave();
         });
         let (end, error) = match dropped {
@@ -228,6 +260,7 @@ impl Future for Runner {
                     header.task.started_after(wait_ns);
                     me.current = Some(Current {
                         timeout_at_ns: now_ns.saturating_add(header.timeout_ns),
+                        place: Place::of(header),
                         run: job.start(),
                         grace_ends_ns: None,
                         armed_ns: u64::MAX,

@@ -18,7 +18,7 @@ use tokio::{
 
 use crate::{
     app::{App, DemoNote},
-    client::{self, Sockets},
+    client::{self, Client, Sockets},
     demo::Service,
     exit, keys,
     theme::Theme,
@@ -46,10 +46,9 @@ pub async fn run(sockets: Sockets, mut service: Option<&mut Service>) -> io::Res
     let mut terminal = ratatui::try_init()?;
     end_with_any_panic();
     let mut dashboard = Dashboard {
-        app: App::new(note),
+        app: App::new(note, TimeZone::system()),
         live: World::new(),
         theme: Theme::from_env(),
-        zone: TimeZone::system(),
     };
     let result = dashboard
         .follow(sockets, &mut terminal, &mut signals, &mut service)
@@ -63,7 +62,6 @@ struct Dashboard {
     /// What the agent told, also while the screen is frozen.
     live: World,
     theme: Theme,
-    zone: TimeZone,
 }
 
 impl Dashboard {
@@ -77,7 +75,7 @@ impl Dashboard {
         self.tick();
         self.draw(terminal)?;
         let mut next_frame = Instant::now() + FRAME;
-        let mut updates = client::start(sockets);
+        let mut client = client::start(sockets);
         let mut input = EventStream::new();
         let mut clock = interval(SECOND);
         clock.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -85,10 +83,12 @@ impl Dashboard {
         while !self.app.quit {
             tokio::select! {
                 event = input.next() => match event {
-                    Some(event) => changed |= self.input(&event?),
+                    Some(event) => changed |= self.input(&event?, &client),
                     None => return Err(io::ErrorKind::UnexpectedEof.into()),
                 },
-                update = updates.recv() => changed |= self.frame(update, &mut updates)?,
+                update = client.updates.recv() => {
+                    changed |= self.frame(update, &mut client.updates)?;
+                }
                 () = signals.any() => return Ok(()),
                 _ = clock.tick() => changed |= self.tick(),
                 ended = ended(service) => {
@@ -111,19 +111,20 @@ impl Dashboard {
         let screen = Screen {
             app: &self.app,
             theme: self.theme,
-            zone: &self.zone,
         };
         terminal.draw(|frame| frame.render_widget(&screen, frame.area()))?;
         Ok(())
     }
 
     /// Returns whether anything is to be drawn anew.
-    fn input(&mut self, event: &Event) -> bool {
+    fn input(&mut self, event: &Event, client: &Client) -> bool {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => {
                 let action = keys::action(key);
                 if let Some(action) = action {
-                    self.app.update(action);
+                    if let Some(capture) = self.app.update(action, now_unix_ns()) {
+                        client.capture(capture);
+                    }
                     self.app.take(self.live.clone());
                 }
                 action.is_some()
@@ -144,13 +145,19 @@ impl Dashboard {
         while let Ok(update) = updates.try_recv() {
             self.live.apply(update);
         }
+        if let Some(captured) = self.live.captured.take() {
+            self.app.captured(captured, now_unix_ns());
+            self.tick();
+            return Ok(true);
+        }
         Ok(self.tick())
     }
 
     /// Sets the clock and shows the newest world, unless the screen is frozen.
     fn tick(&mut self) -> bool {
         self.live.now_unix_ns = now_unix_ns();
-        self.app.take(self.live.clone())
+        let expired = self.app.expire_note(self.live.now_unix_ns);
+        self.app.take(self.live.clone()) || expired
     }
 }
 

@@ -19,5 +19,9 @@ pub const INTERNAL: u8 = 70;
 /// an error: that ends with [`OK`].
 pub const IO_ERROR: u8 = 74;
 
+/// No snapshot now: the service is silent or gone, one was taken a moment ago, or the disk is full. The text says which;
+/// another try may succeed (`EX_TEMPFAIL`).
+pub const NOT_NOW: u8 = 75;
+
 /// A signal came before there was anything to say: 128 + SIGINT, as shells have it.
 pub const INTERRUPTED: u8 = 130;

@@ -2,8 +2,10 @@
 
 use ax_wire::{
     InstanceId, JobId, RuntimeId,
+    alert::{Alert, AlertState, Severity, Unit},
     event::{Stall, StallKind},
     hello::{ClockAnchor, Hello, PROTOCOL, RuntimeFlavor, RuntimeInfo},
+    incident::{IncidentId, Reason, SnapshotSummary},
     sample::{
         BlockingPoolSample, CurrentPoll, Dropped, JobCounters, TaskKind, TaskRef, WorkerState,
     },
@@ -239,6 +241,84 @@ pub fn stalled() -> ServiceView {
     api.run = quantiles(210 * MS, 431 * MS, 500 * MS);
     view.lanes[1] = api;
     view.dropped.frames_total = 12;
+    view
+}
+
+/// Like [`stalled`], with two alerts firing, one pending and one that has ended, and two snapshots.
+pub fn firing() -> ServiceView {
+    let mut view = stalled();
+    let ago = |seconds: u64| NOW_UNIX_NS - seconds * S;
+    let lag = Alert {
+        rule: "lag-high".to_owned(),
+        subject: None,
+        severity: Severity::Warning,
+        state: AlertState::Firing,
+        began_unix_ns: ago(12),
+        fired_unix_ns: Some(ago(2)),
+        resolved_unix_ns: None,
+        value: 180e6,
+        peak: 412e6,
+        threshold: 50e6,
+        unit: Unit::Nanoseconds,
+        sentence: "event-loop lag p99 is 180 ms, above 50 ms".to_owned(),
+    };
+    let backlog = Alert {
+        rule: "backlog-grows".to_owned(),
+        subject: Some("api".to_owned()),
+        severity: Severity::Critical,
+        began_unix_ns: ago(62),
+        value: 57.0,
+        peak: 57.0,
+        threshold: 37.0,
+        unit: Unit::Count,
+        sentence: "lane api has 57 jobs waiting, 20 more than a minute ago".to_owned(),
+        ..lag.clone()
+    };
+    let pending = Alert {
+        rule: "rejections".to_owned(),
+        severity: Severity::Warning,
+        state: AlertState::Pending,
+        began_unix_ns: ago(1),
+        fired_unix_ns: None,
+        value: 0.5,
+        peak: 0.5,
+        threshold: 0.0,
+        unit: Unit::PerSecond,
+        sentence: "lane api refuses 0.5 jobs a second".to_owned(),
+        ..backlog.clone()
+    };
+    let ended = Alert {
+        state: AlertState::Resolved,
+        began_unix_ns: ago(240),
+        fired_unix_ns: Some(ago(230)),
+        resolved_unix_ns: Some(ago(200)),
+        value: 300_000.0,
+        peak: 90e6,
+        ..lag.clone()
+    };
+    view.alerts = vec![backlog, lag, pending, ended];
+    let snapshot = |number: u128, seconds: u64, reason: Reason, culprit: Option<&str>| {
+        let id = IncidentId(uuid::Uuid::from_u128(number));
+        SnapshotSummary {
+            id,
+            path: format!("/home/ana/.local/state/ax/snapshots/checkout-{id}.json"),
+            size_bytes: 412_345,
+            service: "checkout".to_owned(),
+            at_unix_ns: ago(seconds),
+            reason,
+            culprit: culprit.map(str::to_owned),
+        }
+    };
+    let stall = Reason::Stall {
+        stall: 1,
+        length_ns: 250 * MS,
+    };
+    view.snapshots = vec![
+        snapshot(2, 9, stall, Some("render_pdf")),
+        snapshot(1, 700, Reason::Capture, None),
+    ];
+    view.snapshots_suppressed.by_service_total = 3;
+    view.snapshots_suppressed.last_reason = Some("one was taken 4 s ago".to_owned());
     view
 }
 

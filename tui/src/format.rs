@@ -108,6 +108,11 @@ pub fn time_of_day(unix_ns: u64, zone: &TimeZone) -> String {
     )
 }
 
+/// Like [`time_of_day`], `-` when it is not known.
+pub fn maybe_time_of_day(unix_ns: Option<u64>, zone: &TimeZone) -> String {
+    known(unix_ns, |unix_ns| time_of_day(unix_ns, zone))
+}
+
 /// A name as it may be printed: names come from the services, and a control character in one would reach the
 /// terminal as a command.
 pub fn printable(name: &str) -> String {

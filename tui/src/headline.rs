@@ -1,8 +1,8 @@
-//! The one sentence at the top of the screen: is it healthy, and if not, what is wrong. Pure functions over what the
-//! agent told, so that the dashboard and `ax-top status` say the same.
+//! The sentences at the top of the screen: is it healthy, and if not, what is wrong, worst first. Pure functions over
+//! what the agent told, so that the dashboard and `ax-top status` say the same.
 
 use ax_wire::{
-    InstanceId,
+    InstanceId, alert,
     event::StallKind,
     sample::{TaskKind, TaskRef},
     view::{ServiceState, ServiceSummary, ServiceView, StallView},
@@ -10,6 +10,7 @@ use ax_wire::{
 
 use crate::{
     format::{age, duration, maybe_duration, percent, printable},
+    words::alert_sentence,
     world::{Link, World},
 };
 
@@ -19,14 +20,16 @@ const GAP_IS_NEWS_NS: u64 = 10_000_000_000;
 /// A lane that has been full for so long, with jobs waiting, is worth the headline.
 const FULL_IS_NEWS_NS: u64 = 1_000_000_000;
 
-/// How bad it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How bad it is, mildest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     Healthy,
     /// Nothing can be said yet, or any more.
     Unknown,
+    Info,
     Warning,
     Critical,
+    Page,
 }
 
 impl Severity {
@@ -35,8 +38,21 @@ impl Severity {
         match self {
             Self::Healthy => "healthy",
             Self::Unknown => "unknown",
+            Self::Info => "INFO",
             Self::Warning => "WARNING",
             Self::Critical => "CRITICAL",
+            Self::Page => "PAGE",
+        }
+    }
+}
+
+impl From<alert::Severity> for Severity {
+    fn from(severity: alert::Severity) -> Self {
+        match severity {
+            alert::Severity::Info => Self::Info,
+            alert::Severity::Warning => Self::Warning,
+            alert::Severity::Critical => Self::Critical,
+            alert::Severity::Page => Self::Page,
         }
     }
 }
@@ -57,16 +73,16 @@ impl Headline {
     }
 }
 
-/// The headline of the screen that shows `shown`.
-pub fn of_world(world: &World, shown: Option<InstanceId>) -> Headline {
+/// What the screen that shows `shown` says, worst first, and at least one.
+pub fn of_world(world: &World, shown: Option<InstanceId>) -> Vec<Headline> {
     let view = shown.and_then(|instance| world.newest_view(instance));
     let summary = shown.and_then(|instance| world.summary(instance));
-    match (&world.link, summary, view) {
+    let headline = match (&world.link, summary, view) {
         (Link::Connecting { problem }, _, _) => of_connecting(problem.as_deref(), view.is_some()),
         (_, Some(summary), _) if summary.state != ServiceState::Live => {
             of_silence(summary, world.now_unix_ns)
         }
-        (_, Some(_), Some(view)) => of_view(view),
+        (_, Some(_), Some(view)) => return of_view(view),
         (_, Some(summary), None) => Headline::new(
             Severity::Unknown,
             format!(
@@ -85,6 +101,15 @@ pub fn of_world(world: &World, shown: Option<InstanceId>) -> Headline {
             Severity::Unknown,
             format!("no service is connected; listening on {}", socket.display()),
         ),
+    };
+    vec![headline]
+}
+
+/// What is to be said of a service, live or not, worst first, and at least one.
+pub fn of_service(view: &ServiceView, now_unix_ns: u64) -> Vec<Headline> {
+    match view.summary.state {
+        ServiceState::Live => of_view(view),
+        _ => vec![of_silence(&view.summary, now_unix_ns)],
     }
 }
 
@@ -101,13 +126,28 @@ fn of_connecting(problem: Option<&str>, had_figures: bool) -> Headline {
     Headline::new(Severity::Unknown, sentence)
 }
 
-/// The headline of one service that speaks.
-pub fn of_view(view: &ServiceView) -> Headline {
-    of_stall(view)
-        .or_else(|| of_observer_gap(view))
-        .or_else(|| of_lag(view))
-        .or_else(|| of_full_lane(view))
-        .unwrap_or_else(|| of_health(view))
+/// What is to be said of a service that speaks. A stall comes before an alert that is as bad: it names the culprit.
+fn of_view(view: &ServiceView) -> Vec<Headline> {
+    let firing = view
+        .alerts
+        .iter()
+        .filter(|alert| alert.state == alert::AlertState::Firing)
+        .map(|alert| {
+            Headline::new(
+                alert.severity.into(),
+                alert_sentence(alert, view.at_unix_ns),
+            )
+        });
+    let mut all: Vec<_> = of_stall(view).into_iter().chain(firing).collect();
+    all.extend(of_observer_gap(view));
+    if all.is_empty() {
+        all.extend(of_lag(view).or_else(|| of_full_lane(view)));
+    }
+    if all.is_empty() {
+        all.push(of_health(view));
+    }
+    all.sort_by_key(|headline| std::cmp::Reverse(headline.severity));
+    all
 }
 
 /// The headline of one service that does not speak.
@@ -276,16 +316,40 @@ mod tests {
     use super::*;
     use crate::fixture;
 
+    fn worst(view: &ServiceView) -> Headline {
+        of_view(view).swap_remove(0)
+    }
+
+    #[test]
+    fn a_stall_comes_first_among_equals_and_alerts_by_severity() {
+        let said: Vec<_> = of_view(&fixture::firing())
+            .into_iter()
+            .map(|headline| format!("{}  {}", headline.severity.label(), headline.sentence))
+            .collect();
+        assert_eq!(said.len(), 3, "{said:#?}");
+        assert!(
+            said[0].starts_with("CRITICAL  stall 412 ms on worker 0"),
+            "{said:#?}"
+        );
+        assert_eq!(
+            said[1..],
+            [
+                "CRITICAL  backlog-grows api for 62 s: lane api has 57 jobs waiting, 20 more than a minute ago",
+                "WARNING  lag-high for 12 s: event-loop lag p99 is 180 ms, above 50 ms"
+            ]
+        );
+    }
+
     #[test]
     fn health_is_one_quiet_line() {
-        let headline = of_view(&fixture::healthy());
+        let headline = worst(&fixture::healthy());
         assert_eq!(headline.severity, Severity::Healthy);
         assert_eq!(headline.sentence, "lag p99 0.3 ms, nothing waits, CPU 12 %");
     }
 
     #[test]
     fn a_stall_names_length_worker_job_and_place() {
-        let headline = of_view(&fixture::stalled());
+        let headline = worst(&fixture::stalled());
         assert_eq!(headline.severity, Severity::Critical);
         assert_eq!(
             headline.sentence,
@@ -298,7 +362,7 @@ mod tests {
         let mut view = fixture::stalled();
         view.stalls[0].ongoing = false;
         view.stalls[0].began_unix_ns = view.at_unix_ns - 12_412_000_000;
-        let headline = of_view(&view);
+        let headline = worst(&view);
         assert_eq!(headline.severity, Severity::Warning);
         assert!(
             headline
@@ -308,7 +372,7 @@ mod tests {
         view.stalls[0].began_unix_ns = view.at_unix_ns - view.window_ns - 413_000_000;
         view.lag = fixture::healthy().lag;
         view.lanes.clear();
-        assert_eq!(of_view(&view).severity, Severity::Healthy);
+        assert_eq!(worst(&view).severity, Severity::Healthy);
     }
 
     #[test]
@@ -319,7 +383,7 @@ mod tests {
         over.stall.length_ns = 9_000_000_000;
         over.began_unix_ns = view.at_unix_ns - 20_000_000_000;
         view.stalls.push(over);
-        assert!(of_view(&view).sentence.starts_with("stall 412 ms"));
+        assert!(worst(&view).sentence.starts_with("stall 412 ms"));
     }
 
     #[test]
@@ -328,13 +392,13 @@ mod tests {
         view.stalls.clear();
         view.lag.p99_ns = Some(80_000_000);
         assert!(
-            of_view(&view)
+            worst(&view)
                 .sentence
                 .starts_with("the event loop is late: lag p99 80 ms")
         );
         view.lag.p99_ns = Some(1_000_000);
         assert_eq!(
-            of_view(&view).sentence,
+            worst(&view).sentence,
             "lane api has been full for 8 s: 10 running, 57 waiting"
         );
     }
@@ -348,7 +412,7 @@ mod tests {
         });
         view.at_unix_ns = view.hello.clock.unix_ns + 3_800_000_000;
         assert_eq!(
-            of_view(&view).sentence,
+            worst(&view).sentence,
             "the whole process got no CPU for 800 ms, 3 s ago (throttled, stopped or suspended)"
         );
     }

@@ -2,16 +2,21 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::widget::table::{SortBy, Step};
+use crate::{
+    app::Mode,
+    widget::table::{SortBy, Step},
+};
 
 /// What the user wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Quit,
-    /// Opens the help page, or closes it.
-    Help,
-    /// Opens the list of services, or closes it.
-    Services,
+    /// Opens a screen.
+    Open(Mode),
+    /// Opens a page that lies over the screens, or closes it.
+    Toggle(Mode),
+    NextScreen,
+    PreviousScreen,
     /// Back to the overview.
     Back,
     /// Takes the selected row of the list of services.
@@ -20,6 +25,8 @@ pub enum Action {
     FocusPrevious,
     Step(Step),
     Sort(SortBy),
+    /// Takes a snapshot of the service that is shown.
+    Capture,
     /// Freezes the screen, or lets it go on.
     Freeze,
     Resume,
@@ -61,20 +68,62 @@ pub const BINDINGS: &[Binding] = &[
     Binding {
         keys: &[key('?'), code(KeyCode::F(1))],
         label: "?  F1",
-        action: Action::Help,
+        action: Action::Toggle(Mode::Help),
         help: "this page",
         footer: Some("help"),
     },
     Binding {
-        keys: &[code(KeyCode::Tab), key('l'), code(KeyCode::Right)],
-        label: "tab  l  right",
+        keys: &[key('1')],
+        label: "1",
+        action: Action::Open(Mode::Overview),
+        help: "overview: what is wrong, how bad over time, who",
+        footer: None,
+    },
+    Binding {
+        keys: &[key('7')],
+        label: "7",
+        action: Action::Open(Mode::Alerts),
+        help: "alerts: what fires, and what did",
+        footer: None,
+    },
+    Binding {
+        keys: &[key('8')],
+        label: "8",
+        action: Action::Open(Mode::Snapshots),
+        help: "snapshots: evidence on disk",
+        footer: None,
+    },
+    Binding {
+        keys: &[code(KeyCode::Tab)],
+        label: "tab",
+        action: Action::NextScreen,
+        help: "next screen",
+        footer: Some("screen"),
+    },
+    Binding {
+        keys: &[code(KeyCode::BackTab)],
+        label: "shift-tab",
+        action: Action::PreviousScreen,
+        help: "previous screen",
+        footer: None,
+    },
+    Binding {
+        keys: &[key('c')],
+        label: "c",
+        action: Action::Capture,
+        help: "capture: take a snapshot of this service now",
+        footer: Some("capture"),
+    },
+    Binding {
+        keys: &[key('l'), code(KeyCode::Right)],
+        label: "l  right",
         action: Action::FocusNext,
         help: "next panel (on a small screen: the next table)",
         footer: Some("panel"),
     },
     Binding {
-        keys: &[code(KeyCode::BackTab), key('h'), code(KeyCode::Left)],
-        label: "shift-tab  h  left",
+        keys: &[key('h'), code(KeyCode::Left)],
+        label: "h  left",
         action: Action::FocusPrevious,
         help: "previous panel",
         footer: None,
@@ -152,7 +201,7 @@ pub const BINDINGS: &[Binding] = &[
     Binding {
         keys: &[key('p')],
         label: "p",
-        action: Action::Services,
+        action: Action::Toggle(Mode::Services),
         help: "pick a service from the list",
         footer: Some("services"),
     },
@@ -210,10 +259,10 @@ mod tests {
     }
 
     #[test]
-    fn control_c_quits_and_a_bare_c_does_not() {
+    fn control_c_quits_and_a_bare_c_captures() {
         let event = |modifiers| KeyEvent::new(KeyCode::Char('c'), modifiers);
         assert_eq!(action(&event(KeyModifiers::CONTROL)), Some(Action::Quit));
-        assert_eq!(action(&event(KeyModifiers::NONE)), None);
+        assert_eq!(action(&event(KeyModifiers::NONE)), Some(Action::Capture));
     }
 
     #[test]
@@ -221,6 +270,6 @@ mod tests {
         let bottom = KeyEvent::new(KeyCode::Char('G'), KeyModifiers::SHIFT);
         assert_eq!(action(&bottom), Some(Action::Step(Step::Bottom)));
         let back = KeyEvent::new(KeyCode::BackTab, KeyModifiers::SHIFT);
-        assert_eq!(action(&back), Some(Action::FocusPrevious));
+        assert_eq!(action(&back), Some(Action::PreviousScreen));
     }
 }

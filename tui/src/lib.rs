@@ -23,6 +23,7 @@ mod keys;
 mod theme;
 mod view;
 mod widget;
+mod words;
 mod world;
 
 use std::{ffi::OsString, process::ExitCode};

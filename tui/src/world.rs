@@ -9,6 +9,7 @@ use std::{
 
 use ax_wire::{
     InstanceId, ToViewer,
+    frame::Captured,
     view::{AgentDropped, Backfill, Point, ServiceState, ServiceSummary, ServiceView, Services},
 };
 
@@ -48,6 +49,8 @@ pub struct World {
     /// By name, then by start, newest first.
     pub services: Vec<ServiceSummary>,
     pub agent_dropped: AgentDropped,
+    /// What became of the last capture, until somebody has told it.
+    pub captured: Option<Captured>,
     feeds: BTreeMap<InstanceId, ServiceFeed>,
 }
 
@@ -69,6 +72,7 @@ impl World {
             listed: false,
             services: Vec::new(),
             agent_dropped: AgentDropped::default(),
+            captured: None,
             feeds: BTreeMap::new(),
         }
     }
@@ -83,9 +87,8 @@ impl World {
             Update::Frame(ToViewer::Services(services)) => self.list(services),
             Update::Frame(ToViewer::Backfill(backfill)) => self.backfill(backfill),
             Update::Frame(ToViewer::View(view)) => self.view(*view),
-            Update::Frame(
-                ToViewer::Ack(_) | ToViewer::Refused(_) | ToViewer::Captured(_) | ToViewer::Unknown,
-            ) => {}
+            Update::Frame(ToViewer::Captured(captured)) => self.captured = Some(captured),
+            Update::Frame(ToViewer::Ack(_) | ToViewer::Refused(_) | ToViewer::Unknown) => {}
         }
     }
 

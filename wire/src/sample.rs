@@ -42,7 +42,8 @@ pub struct Sample {
     pub downstreams: Vec<DownstreamSample>,
     /// What the probe could not keep or send since the process started.
     pub dropped: Dropped,
-    /// Incidents that the probe did not take down since the process started, because of cooldown or rate.
+    /// Incidents that the probe did not take down since the process started: because of cooldown, rate, the quiet
+    /// seconds of a start, or a debugger.
     #[serde(default)]
     pub incidents_suppressed_total: u64,
 }
@@ -455,9 +456,9 @@ pub struct CallInFlight {
 pub struct Dropped {
     /// Frames that the socket did not take in time.
     pub frames_total: u64,
-    /// Events that found their buffer full.
+    /// Events that found their buffer full while an agent was connected. What aged out before one came is not counted.
     pub events_total: u64,
-    /// Lag points that found their buffer full.
+    /// Lag points that found their buffer full while an agent was connected.
     pub lag_points_total: u64,
     /// Job types and named tasks beyond the 128th, counted in `other`.
     pub types_folded_total: u64,
@@ -466,6 +467,9 @@ pub struct Dropped {
     /// Baggage entries that were malformed or beyond the caps.
     #[serde(default)]
     pub baggage_entries_total: u64,
+    /// Snapshots that the probe was to write, because no agent did, and could not. The service's log says why.
+    #[serde(default)]
+    pub snapshots_failed_total: u64,
 }
 
 impl Dropped {

@@ -85,7 +85,8 @@ impl SparseHistogram {
     pub fn quantiles(&self) -> Quantiles {
         let filled = self.filled();
         let filled = filled.map(|(bucket, count)| (bucket, u64::from(count)));
-        quantiles(filled, self.max_ns)
+        let count = filled.clone().map(|(_, count)| count).sum();
+        quantiles(filled, count, self.max_ns)
     }
 
     /// Packs buckets in order, made coarser until they are few enough.
@@ -153,21 +154,25 @@ fn take_leb128<'a>(packed: &mut impl Iterator<Item = &'a u8>) -> Option<u32> {
     }
 }
 
-/// Adds up many sparse histograms. 31 KiB, made once and used again; clearing costs only what was touched.
+/// Adds up many sparse histograms. 31 KiB, made once and used again; reading and clearing cost only what was filled.
 #[derive(Debug)]
 pub struct Tally {
     counts: Box<[u64]>,
-    /// The lowest and highest bucket that were touched; none while the first lies above the second.
-    touched: (usize, usize),
+    /// A bit for each count that is not zero: real histograms fill few buckets, far apart.
+    filled: [u64; WORDS],
+    total: u64,
     max_ns: u64,
 }
+
+/// A bucket made coarser may lie up to seven above the last.
+const WORDS: usize = (BUCKETS + 8).div_ceil(u64::BITS as usize);
 
 impl Default for Tally {
     fn default() -> Self {
         Self {
-            // A bucket made coarser may lie up to seven above the last.
-            counts: vec![0; BUCKETS + 8].into_boxed_slice(),
-            touched: (usize::MAX, 0),
+            counts: vec![0; WORDS * u64::BITS as usize].into_boxed_slice(),
+            filled: [0; WORDS],
+            total: 0,
             max_ns: 0,
         }
     }
@@ -176,20 +181,30 @@ impl Default for Tally {
 impl Tally {
     /// Adds all of a histogram.
     pub fn add(&mut self, sparse: &SparseHistogram) {
-        let (mut low, mut high) = self.touched;
         for (bucket, count) in sparse.filled() {
             let index = usize::from(bucket.0);
             self.counts[index] += u64::from(count);
-            low = low.min(index);
-            high = high.max(index);
+            self.filled[index / 64] |= 1 << (index % 64);
+            self.total += u64::from(count);
         }
-        self.touched = (low, high);
         self.max_ns = self.max_ns.max(sparse.max_ns);
+    }
+
+    /// Adds all of another tally: cheaper than the many histograms that it is the sum of.
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        for index in indices(&other.filled) {
+            self.counts[index] += other.counts[index];
+        }
+        for (word, other) in self.filled.iter_mut().zip(&other.filled) {
+            *word |= other;
+        }
+        self.total += other.total;
+        self.max_ns = self.max_ns.max(other.max_ns);
     }
 
     /// The figures of all that was added, which is then forgotten.
     pub fn take(&mut self) -> Quantiles {
-        let figures = quantiles(self.filled(), self.max_ns);
+        let figures = quantiles(self.filled(), self.total, self.max_ns);
         self.clear();
         figures
     }
@@ -203,40 +218,53 @@ impl Tally {
         sum
     }
 
-    fn filled(&self) -> impl Iterator<Item = (Bucket, u64)> + Clone {
-        let (low, high) = self.touched;
-        let touched = self.counts.get(low..=high).unwrap_or_default();
-        let buckets = touched.iter().enumerate();
-        let filled = buckets.filter(|(_, count)| **count > 0);
-        filled.map(move |(offset, count)| (Bucket((low + offset) as u16), *count))
+    fn filled(&self) -> impl Iterator<Item = (Bucket, u64)> {
+        indices(&self.filled).map(|index| (Bucket(index as u16), self.counts[index]))
     }
 
     fn clear(&mut self) {
-        let (low, high) = self.touched;
-        if let Some(touched) = self.counts.get_mut(low..=high) {
-            touched.fill(0);
+        for index in indices(&self.filled) {
+            self.counts[index] = 0;
         }
-        self.touched = (usize::MAX, 0);
+        self.filled = [0; WORDS];
+        self.total = 0;
         self.max_ns = 0;
     }
 }
 
-/// The figures of buckets in order. A quantile is the highest value of its bucket, and never above the exact maximum.
-fn quantiles(buckets: impl Iterator<Item = (Bucket, u64)> + Clone, max_ns: u64) -> Quantiles {
-    let count: u64 = buckets.clone().map(|(_, n)| n).sum();
+/// The bits that are set, lowest first.
+fn indices(words: &[u64; WORDS]) -> impl Iterator<Item = usize> {
+    let words = words.iter().enumerate();
+    words.flat_map(|(position, word)| {
+        let mut rest = *word;
+        std::iter::from_fn(move || {
+            let bit = rest.trailing_zeros();
+            (rest != 0).then(|| {
+                rest &= rest - 1;
+                position * 64 + bit as usize
+            })
+        })
+    })
+}
+
+/// The figures of `count` recordings in buckets in order. A quantile is the highest value of its bucket, and never above the exact maximum.
+fn quantiles(buckets: impl Iterator<Item = (Bucket, u64)>, count: u64, max_ns: u64) -> Quantiles {
     if count == 0 {
         return Quantiles::default();
     }
     let rank = |quantile: f64| ((quantile * count as f64).ceil() as u64).clamp(1, count);
     let ranks = [rank(0.5), rank(0.9), rank(0.99)];
     let mut found = [None; 3];
+    let mut next = 0;
     let mut below = 0;
     for (bucket, n) in buckets {
         below += n;
-        for (rank, found) in ranks.iter().zip(&mut found) {
-            if found.is_none() && below >= *rank {
-                *found = Some(bucket.highest_ns().min(max_ns));
-            }
+        while next < ranks.len() && below >= ranks[next] {
+            found[next] = Some(bucket.highest_ns().min(max_ns));
+            next += 1;
+        }
+        if next == ranks.len() {
+            break;
         }
     }
     Quantiles {

@@ -22,6 +22,12 @@ impl<'a> Change<'a> {
         self.latest
     }
 
+    /// The sample before the newest one.
+    #[must_use]
+    pub fn before(&self) -> Option<&'a Sample> {
+        self.before
+    }
+
     /// The time between the two; never zero.
     #[must_use]
     pub fn interval_ns(&self) -> Option<u64> {

@@ -14,12 +14,14 @@ const MAX_FRESH: usize = 16;
 /// Slots kept at most: six are full, one leaves.
 const MAX_SLOTS: usize = 7;
 
-/// One kind of histogram of one type over the last 50 to 60 s: at most 7 slots of 4 KiB, a few hundred bytes each
-/// where the buckets filled are few.
+/// One kind of histogram of one type over the last 50 to 60 s: at most 7 slots of 4 KiB and their sum, a few hundred
+/// bytes each where the buckets filled are few.
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
     /// When each slot began, and what it holds; oldest first.
     slots: VecDeque<(u64, SparseHistogram)>,
+    /// All slots together: they change every 10 s and are read every second.
+    closed: SparseHistogram,
     /// When the newest recordings began, which are not yet a slot.
     fresh_since: u64,
     /// The newest recordings, sample by sample: adding them up once a slot costs a third of doing so each second.
@@ -30,7 +32,7 @@ impl Recent {
     /// Adds what a sample brought, and forgets what is older than the window. `tally` is working memory, empty before
     /// and after.
     pub(crate) fn add(&mut self, at_mono_ns: u64, sparse: SparseHistogram, tally: &mut Tally) {
-        self.forget_before(at_mono_ns.saturating_sub(WINDOW_NS));
+        self.forget_before(at_mono_ns.saturating_sub(WINDOW_NS), tally);
         if sparse.is_empty() {
             return;
         }
@@ -44,6 +46,7 @@ impl Recent {
             if self.slots.len() > MAX_SLOTS {
                 self.slots.pop_front();
             }
+            self.close(tally);
         }
         if self.fresh.is_empty() {
             self.fresh_since = at_mono_ns;
@@ -51,8 +54,9 @@ impl Recent {
         self.fresh.push(sparse);
     }
 
-    /// Forgets the slots that began at `mono_ns` or earlier.
-    pub(crate) fn forget_before(&mut self, mono_ns: u64) {
+    /// Forgets the slots that began at `mono_ns` or earlier. `tally` as in [`Self::add`].
+    pub(crate) fn forget_before(&mut self, mono_ns: u64, tally: &mut Tally) {
+        let kept = self.slots.len();
         while self
             .slots
             .front()
@@ -60,15 +64,23 @@ impl Recent {
         {
             self.slots.pop_front();
         }
+        if self.slots.len() < kept {
+            self.close(tally);
+        }
         if self.fresh_since <= mono_ns {
             self.fresh.clear();
         }
     }
 
+    fn close(&mut self, tally: &mut Tally) {
+        self.slots.iter().for_each(|(_, slot)| tally.add(slot));
+        self.closed = tally.take_sparse();
+    }
+
     /// Adds everything to a tally.
     pub(crate) fn add_to(&self, tally: &mut Tally) {
-        let slots = self.slots.iter().map(|(_, slot)| slot);
-        slots.chain(&self.fresh).for_each(|part| tally.add(part));
+        tally.add(&self.closed);
+        self.fresh.iter().for_each(|part| tally.add(part));
     }
 }
 

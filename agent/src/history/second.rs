@@ -22,7 +22,7 @@ pub struct Second {
     pub point: Point,
     /// Each lane, by its place.
     pub(crate) lanes: Vec<Option<LaneSecond>>,
-    /// Each type, by its place: 64 bytes each.
+    /// Each type, by its place: 68 bytes each.
     pub(crate) types: Vec<Option<TypeSecond>>,
 }
 
@@ -74,6 +74,8 @@ impl Second {
 pub struct Counts {
     /// Accepted.
     pub submitted: u32,
+    /// Begun, each attempt.
+    pub started: u32,
     /// Ended, in whichever way.
     pub finished: u32,
     /// Ended without success.
@@ -127,6 +129,7 @@ pub(super) fn counts(
     let added = |total: fn(&JobCounters) -> u64| narrow(total(after).saturating_sub(total(before)));
     Counts {
         submitted: added(|counters| counters.submitted_total),
+        started: added(|counters| counters.started_total),
         finished: added(JobCounters::finished_total),
         unsuccessful: added(JobCounters::unsuccessful_total),
         rejected: added(|counters| counters.rejected_total),

@@ -11,7 +11,7 @@ use std::{
 
 use ax_wire::{
     ToAgent, ToService, ToViewer,
-    frame::{self, Ack, MAX_FRAME_BYTES},
+    frame::{self, Ack, FrameError, MAX_FRAME_BYTES},
     hello::{Hello, PROTOCOL, ProtocolVersion},
 };
 use futures_util::StreamExt as _;
@@ -192,7 +192,7 @@ impl Connection {
                 Ok(line) => line,
                 Err(close) => return close,
             };
-            let frame = match frame::decode(line.as_bytes()) {
+            let frame = match decode_service_frame(line.as_bytes()) {
                 Ok(frame) => frame,
                 Err(error) => return Close::malformed(error),
             };
@@ -243,6 +243,15 @@ impl Connection {
             }
         }
     }
+}
+
+/// Reads a frame of a service. One that begins as a probe writes its samples is read as a sample at once: going through
+/// the enum, whose tag may stand anywhere, would build all of it twice.
+fn decode_service_frame(line: &[u8]) -> Result<ToAgent, FrameError> {
+    if line.starts_with(br#"{"frame":"sample","#) {
+        return frame::decode(line).map(ToAgent::Sample);
+    }
+    frame::decode(line)
 }
 
 fn ack() -> Ack {

@@ -20,8 +20,8 @@ use super::{
 };
 use crate::{
     clock::Now,
-    history::Tally,
-    view::{backfill, view},
+    view::{Extras, backfill, view},
+    window::Tallies,
 };
 
 /// Frames on their way to one viewer, as lines.
@@ -57,7 +57,7 @@ pub(super) struct Viewers {
     by_connection: HashMap<ConnectionId, Viewer>,
     /// The services as they were last sent.
     sent: Option<Services>,
-    tally: Tally,
+    tallies: Tallies,
 }
 
 impl Viewers {
@@ -132,7 +132,7 @@ impl Viewers {
         if ready.is_empty() {
             return;
         }
-        let frame = view_frame(service, now, &mut self.tally);
+        let frame = view_frame(service, now, &mut self.tallies);
         let lost = ready.iter().filter(|viewer| !viewer.offer(&frame)).count() as u64;
         service.dropped.viewer_frames_total += lost;
         dropped.viewer_frames_total += lost;
@@ -156,7 +156,7 @@ impl Viewers {
             }
             let window = service.history.window();
             let charts: Arc<[u8]> = line(&ToViewer::Backfill(backfill(window))).into();
-            let figures = view_frame(service, now, &mut self.tally);
+            let figures = view_frame(service, now, &mut self.tallies);
             for viewer in new {
                 // The next tick tries again, so what finds no room for its charts has lost nothing.
                 if viewer.offer(&charts) {
@@ -170,8 +170,12 @@ impl Viewers {
     }
 }
 
-fn view_frame(service: &Service, now: Now, tally: &mut Tally) -> Arc<[u8]> {
+fn view_frame(service: &Service, now: Now, tallies: &mut Tallies) -> Arc<[u8]> {
     let window = service.history.window();
-    let view = view(window, now, service.dropped, tally);
+    let extras = Extras {
+        dropped: service.dropped,
+        ..Extras::default()
+    };
+    let view = view(window, now, extras, tallies);
     line(&ToViewer::View(Box::new(view))).into()
 }

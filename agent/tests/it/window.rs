@@ -3,14 +3,15 @@
 use ax_agent::{
     CleanSample,
     clock::Now,
-    history::{ServiceHistory, Tally},
-    view::{backfill, view},
+    history::ServiceHistory,
+    view::{Extras, backfill, view},
+    window::Tallies,
 };
 use ax_wire::{
     InstanceId, RuntimeId,
     event::{Event, Events, ObserverGap, Stall, StallKind},
     sample::{JobCounters, Sample, WorkerState},
-    view::{AgentDropped, Quantiles, ServiceState, ServiceView},
+    view::{Quantiles, ServiceState, ServiceView},
 };
 use proptest::prelude::*;
 
@@ -38,12 +39,11 @@ fn feed(history: &mut ServiceHistory, sample: Sample) {
 }
 
 fn seen(history: &ServiceHistory, seconds: u64) -> ServiceView {
-    let dropped = AgentDropped::default();
     view(
         history.window(),
         at(seconds),
-        dropped,
-        &mut Tally::default(),
+        Extras::default(),
+        &mut Tallies::default(),
     )
 }
 
@@ -490,8 +490,7 @@ proptest! {
             0,
             at(0),
         );
-        let dropped = AgentDropped::default();
-        for (at_mono_ns, a, b, c) in steps {
+            for (at_mono_ns, a, b, c) in steps {
             let counters = JobCounters {
                 submitted_total: a,
                 succeeded_total: b,
@@ -516,7 +515,7 @@ proptest! {
             history.events(Events { events: vec![Event::StallBegan(began)] }, at(1));
             // Out of order is one of the wild things, and refused.
             let _ = history.sample(CleanSample::from(wild), at(1));
-            let view = view(history.window(), at(2), dropped, &mut Tally::default());
+            let view = view(history.window(), at(2), Extras::default(), &mut Tallies::default());
             for lane in &view.lanes {
                 for rate in [lane.rates.submitted_per_s, lane.rates.finished_per_s].into_iter().flatten() {
                     prop_assert!(rate.is_finite() && rate >= 0.0, "{rate}");

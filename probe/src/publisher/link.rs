@@ -170,6 +170,8 @@ impl Link {
         let mut chunk = [0; 4096];
         while self.input.len() < MAX_REPLY_BYTES {
             match self.stream.read(&mut chunk) {
+                // What the agent said before it went is taken in first; the next call finds the end again.
+                Ok(0) if self.input.contains(&b'\n') => break,
                 Ok(0) => return Err(self.broken(io::ErrorKind::UnexpectedEof.into())),
                 Ok(count) => self.input.extend_from_slice(&chunk[..count]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,

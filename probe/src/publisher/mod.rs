@@ -2,8 +2,10 @@
 //! they come. While there is none it tries again for ever.
 
 mod build_id;
+mod history;
 mod link;
 mod sample;
+mod snapshots;
 
 use std::{
     process,
@@ -15,13 +17,20 @@ use std::{
 use ax_wire::{
     InstanceId, ToAgent, ToService,
     event::Events,
-    hello::{Hello, PROTOCOL},
+    hello::{ClockAnchor, Hello, PROTOCOL},
+    incident::Reason,
 };
 
-pub use self::link::{MAX_REPLY_BYTES, OUT_BUFFER_BYTES};
+pub(crate) use self::sample::{dropped, runtime_samples};
+pub use self::{
+    history::HISTORY_POINTS,
+    link::{MAX_REPLY_BYTES, OUT_BUFFER_BYTES},
+};
 use self::{
+    history::History,
     link::{Link, LinkError},
-    sample::Sampler,
+    sample::{Sampler, anchor_now},
+    snapshots::{Snapshots, Surroundings},
 };
 use crate::{
     clock::{duration_ns, now_ns},
@@ -39,6 +48,9 @@ const CYCLE: Duration = Duration::from_millis(100);
 /// The same while the agent owes an answer or has not taken everything.
 const CYCLE_BUSY: Duration = Duration::from_millis(20);
 
+/// The same while the agent owes an answer to an incident, whose snapshot somebody has to write soon.
+const CYCLE_INCIDENT: Duration = Duration::from_millis(5);
+
 /// The wait after a connection that failed: doubled each time, and jittered, so that the services of a host do not all
 /// come at once when an agent starts.
 const BACKOFF_MIN_NS: u64 = 100_000_000;
@@ -52,6 +64,9 @@ const ANSWER_NS: u64 = 2_000_000_000;
 
 /// How long the goodbye may take.
 const GOODBYE: Duration = Duration::from_millis(200);
+
+/// How long the end waits for snapshots that are being written.
+const LAST_SNAPSHOTS: Duration = Duration::from_millis(200);
 
 enum State {
     /// No agent; to be tried again at that time.
@@ -70,6 +85,8 @@ pub(crate) struct Publisher {
     process_start_unix_ns: u64,
     sampler: Sampler,
     sample_at_ns: u64,
+    history: History,
+    snapshots: Snapshots,
     state: State,
     backoff_ns: u64,
     /// The last trouble that was logged: the same one again is not.
@@ -91,14 +108,16 @@ impl Publisher {
             process_start_unix_ns: threads::process_start_unix_ns().unwrap_or(started_unix_ns),
             sampler,
             sample_at_ns: 0,
+            history: History::new(),
+            snapshots: Snapshots::new(shared),
             state: State::Apart { until_ns: 0 },
             backoff_ns: BACKOFF_MIN_NS,
             logged: None,
         };
         loop {
             let pause = publisher.cycle();
-            if shared.stop.wait(pause) {
-                publisher.say_goodbye();
+            if shared.publisher.wait(pause) {
+                publisher.end();
                 return;
             }
         }
@@ -107,6 +126,7 @@ impl Publisher {
     /// Does what can be done now; returns for how long there is nothing to do.
     fn cycle(&mut self) -> Duration {
         let now_ns = now_ns();
+        self.history.tick(now_ns, &self.shared);
         let state = std::mem::replace(&mut self.state, State::Apart { until_ns: 0 });
         let next = match state {
             State::Apart { until_ns } if now_ns < until_ns => Ok(State::Apart { until_ns }),
@@ -115,11 +135,29 @@ impl Publisher {
             State::Connected { link } => self.publish(link, now_ns),
         };
         self.state = next.unwrap_or_else(|error| self.stay_apart(&error, now_ns));
+        if !matches!(self.state, State::Connected { .. }) {
+            self.snapshots.agent_is_gone();
+            self.snapshots.offer(None, now_ns);
+        }
+        self.write_snapshots(now_ns);
         match &self.state {
+            _ if self.snapshots.is_waiting() => CYCLE_INCIDENT,
             State::Connected { link } if link.is_flushed() => CYCLE,
             State::Apart { .. } => CYCLE,
             State::Connected { .. } | State::Greeting { .. } => CYCLE_BUSY,
         }
+    }
+
+    fn write_snapshots(&mut self, now_ns: u64) {
+        if !self.snapshots.any_due(now_ns) {
+            return;
+        }
+        let surroundings = Surroundings {
+            hello: self.hello(anchor_now()),
+            history: self.history.points(),
+            types: self.sampler.peek_types(),
+        };
+        self.snapshots.write_due(now_ns, &surroundings);
     }
 
     /// Tries each place once; the error is that of the last one that is worth a word, else of the last.
@@ -129,7 +167,8 @@ impl Publisher {
         for candidate in candidates {
             match Link::open(candidate) {
                 Ok(mut link) => {
-                    let hello = self.hello();
+                    let anchor = self.sampler.anchor();
+                    let hello = self.hello(anchor);
                     // A hello has some hundred bytes and nothing that JSON cannot say.
                     if link.push(ToAgent::Hello(Box::new(hello))).is_ok() {
                         link.flush()?;
@@ -166,6 +205,7 @@ impl Publisher {
                     self.backoff_ns = BACKOFF_MIN_NS;
                     self.logged = None;
                     self.sample_at_ns = now_ns;
+                    self.shared.outbox.lock().connected = true;
                     return Ok(State::Connected { link });
                 }
                 ToService::Refused(refused) => return Err(refusal(&link, refused.reason)),
@@ -181,27 +221,32 @@ impl Publisher {
     }
 
     fn publish(&mut self, mut link: Link, now_ns: u64) -> Result<State, LinkError> {
+        self.snapshots.offer(Some(&mut link), now_ns);
         self.queue_frames(&mut link, now_ns);
-        let mut exchanged = link.flush().and_then(|()| link.receive());
-        if let Ok(frames) = &mut exchanged {
-            let refused = frames.drain(..).find_map(|frame| match frame {
-                ToService::Refused(refused) => Some(refused.reason),
-                ToService::Ack(_)
-                | ToService::Capture
-                | ToService::IncidentAck(_)
-                | ToService::Unknown => None,
-            });
-            if let Some(reason) = refused {
-                exchanged = Err(refusal(&link, reason));
-            }
-        }
-        match exchanged {
-            Ok(_) => Ok(State::Connected { link }),
+        let exchanged = link.flush().and_then(|()| link.receive());
+        match exchanged.and_then(|frames| self.take_in(&link, frames)) {
+            Ok(()) => Ok(State::Connected { link }),
             Err(error) => {
                 self.give_back(link);
+                self.shared.outbox.lock().connected = false;
                 Err(error)
             }
         }
+    }
+
+    fn take_in(&mut self, link: &Link, frames: Vec<ToService>) -> Result<(), LinkError> {
+        for frame in frames {
+            match frame {
+                ToService::Refused(refused) => return Err(refusal(link, refused.reason)),
+                ToService::Capture => {
+                    self.shared.incidents.ask(Reason::Capture);
+                    self.shared.watchdog.nudge();
+                }
+                ToService::IncidentAck(ack) => self.snapshots.acknowledged(ack.id),
+                ToService::Ack(_) | ToService::Unknown => {}
+            }
+        }
+        Ok(())
     }
 
     /// Hands over what is due, as long as the agent takes what it was given before.
@@ -259,6 +304,21 @@ impl Publisher {
         }
     }
 
+    /// Sees to it that evidence gets its file, then says goodbye.
+    fn end(&mut self) {
+        let until_ns = now_ns() + duration_ns(LAST_SNAPSHOTS);
+        self.cycle();
+        while self.snapshots.is_waiting() && now_ns() < until_ns {
+            thread::sleep(CYCLE_INCIDENT);
+            self.cycle();
+        }
+        self.snapshots.agent_is_gone();
+        self.write_snapshots(now_ns());
+        self.say_goodbye();
+        self.snapshots
+            .settle(now_ns() + duration_ns(LAST_SNAPSHOTS));
+    }
+
     fn say_goodbye(&mut self) {
         let state = std::mem::replace(&mut self.state, State::Apart { until_ns: 0 });
         let State::Connected { mut link } = state else {
@@ -277,7 +337,7 @@ impl Publisher {
         }
     }
 
-    fn hello(&mut self) -> Hello {
+    fn hello(&self, clock: ClockAnchor) -> Hello {
         let settings = &self.shared.settings;
         let unstable = cfg!(tokio_unstable).then(|| "tokio_unstable".to_owned());
         Hello {
@@ -292,7 +352,7 @@ impl Publisher {
             cpus: thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
             runtimes: runtime::all().iter().map(|of| of.info.clone()).collect(),
             features: unstable.into_iter().collect(),
-            clock: self.sampler.anchor(),
+            clock,
             stall_threshold_ns: settings.stall_threshold_ns,
             snapshot_threshold_ns: settings.snapshot_threshold_ns,
         }

@@ -30,7 +30,6 @@ pub(super) struct Sampler {
     anchor: ClockAnchor,
     /// From a sample that was taken and then could not be sent: its histograms belong to the next one.
     carried: Vec<TypeSample>,
-    frames_dropped: u64,
 }
 
 /// Both clocks now.
@@ -50,7 +49,6 @@ impl Sampler {
             handed_ns: anchor.mono_ns,
             anchor,
             carried: Vec::new(),
-            frames_dropped: 0,
         }
     }
 
@@ -63,12 +61,21 @@ impl Sampler {
     /// It is time for a sample and the agent takes none: nothing is taken out of the histograms.
     pub(super) fn skip(&mut self) {
         self.seq += 1;
-        self.frames_dropped += 1;
+        self.count_dropped();
     }
 
     /// Frames are lost for good.
-    pub(super) fn count_dropped(&mut self) {
-        self.frames_dropped += 1;
+    pub(super) fn count_dropped(&self) {
+        self.shared.frames_dropped.fetch_add(1, Relaxed);
+    }
+
+    /// The types as the next sample will show them, with their histograms left for it.
+    pub(super) fn peek_types(&self) -> Vec<TypeSample> {
+        let mut types = task_type::peek_all();
+        for carried in &self.carried {
+            merge(&mut types, carried.clone());
+        }
+        types
     }
 
     /// Takes a sample. Whoever cannot send it gives it back by [`Self::give_back`].
@@ -78,13 +85,7 @@ impl Sampler {
         let by_worker = slot::by_worker(&slots);
         let own =
             [&self.shared.watchdog_tid, &self.shared.publisher_tid].map(|tid| tid.load(Relaxed));
-        let (lag, dropped) = {
-            let mut outbox = self.shared.outbox.lock();
-            (
-                outbox.take_lag(),
-                self.dropped(outbox.dropped_events, outbox.dropped_lag_points),
-            )
-        };
+        let lag = self.shared.outbox.lock().take_lag();
         let mut types = task_type::sample_all();
         for carried in self.carried.drain(..) {
             merge(&mut types, carried);
@@ -95,17 +96,14 @@ impl Sampler {
             interval_ns: now_ns.saturating_sub(self.handed_ns),
             clock: self.step(),
             lag,
-            runtimes: runtime::all()
-                .iter()
-                .map(|watched| sample_runtime(watched, &by_worker, now_ns))
-                .collect(),
+            runtimes: runtime_samples(&by_worker, now_ns),
             process: threads::process_sample(&own),
             lanes: source::sample_all(),
             types,
             routes: trace::sample_routes(),
             downstreams: Vec::new(),
-            dropped,
-            incidents_suppressed_total: 0,
+            dropped: dropped(&self.shared),
+            incidents_suppressed_total: self.shared.incidents.suppressed_total(),
         };
         self.seq += 1;
         self.handed_ns = now_ns;
@@ -114,7 +112,7 @@ impl Sampler {
 
     /// The connection broke before the sample went out.
     pub(super) fn give_back(&mut self, sample: Sample) {
-        self.frames_dropped += 1;
+        self.count_dropped();
         self.handed_ns = sample.at_mono_ns.saturating_sub(sample.interval_ns);
         for of in sample.types {
             merge(&mut self.carried, of);
@@ -131,16 +129,22 @@ impl Sampler {
             now
         })
     }
+}
 
-    fn dropped(&self, events_total: u64, lag_points_total: u64) -> Dropped {
-        Dropped {
-            frames_total: self.frames_dropped,
-            events_total,
-            lag_points_total,
-            types_folded_total: task_type::folded_total(),
-            threads_unseen_total: slot::unseen_total(),
-            baggage_entries_total: trace::baggage_dropped_total(),
-        }
+/// What was lost so far.
+pub(crate) fn dropped(shared: &Shared) -> Dropped {
+    let (events_total, lag_points_total) = {
+        let outbox = shared.outbox.lock();
+        (outbox.dropped_events, outbox.dropped_lag_points)
+    };
+    Dropped {
+        frames_total: shared.frames_dropped.load(Relaxed),
+        events_total,
+        lag_points_total,
+        types_folded_total: task_type::folded_total(),
+        threads_unseen_total: slot::unseen_total(),
+        baggage_entries_total: trace::baggage_dropped_total(),
+        snapshots_failed_total: shared.incidents.failed_total(),
     }
 }
 
@@ -164,6 +168,15 @@ fn merge_histogram(into: &mut Option<LatencyHistogram>, from: Option<LatencyHist
         (None, from) => *into = from,
         (Some(_), None) => {}
     }
+}
+
+/// Each runtime with its workers.
+pub(crate) fn runtime_samples(by_worker: &ByWorker<'_>, now_ns: u64) -> Vec<RuntimeSample> {
+    let watched = runtime::all();
+    let samples = watched.iter();
+    samples
+        .map(|watched| sample_runtime(watched, by_worker, now_ns))
+        .collect()
 }
 
 fn sample_runtime(watched: &Watched, by_worker: &ByWorker<'_>, now_ns: u64) -> RuntimeSample {

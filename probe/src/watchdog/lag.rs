@@ -101,6 +101,8 @@ pub(super) struct LagProbe {
     /// The worst since the last lag point.
     schedule_ns: Option<u64>,
     timer_ns: Option<u64>,
+    /// What this tick found, of the task that is out or has just come back.
+    current_ns: Option<u64>,
 }
 
 impl LagProbe {
@@ -115,7 +117,22 @@ impl LagProbe {
             point_at_ns: now_ns + INJECT_NS,
             schedule_ns: None,
             timer_ns: None,
+            current_ns: None,
         }
+    }
+
+    /// The process got no CPU for so long that the gap alone would look like trouble of the service: what was under way
+    /// says nothing.
+    pub(super) fn restart(&mut self, now_ns: u64) {
+        self.outstanding = None;
+        self.schedule_ns = None;
+        self.timer_ns = None;
+        self.inject_at_ns = now_ns;
+    }
+
+    /// The schedule or timer lag of this tick.
+    pub(super) fn current_ns(&self) -> Option<u64> {
+        self.current_ns
     }
 
     /// Takes in what came back, injects when it is time, and makes a lag point every [`INJECT_NS`].
@@ -152,6 +169,7 @@ impl LagProbe {
     }
 
     fn collect(&mut self, now_ns: u64) {
+        self.current_ns = None;
         let Some((round, injected_ns)) = &self.outstanding else {
             return;
         };
@@ -159,14 +177,15 @@ impl LagProbe {
         // What has not happened yet is as late as now.
         let or_now = |ns: u64| if ns == 0 { now_ns } else { ns };
         let polled_ns = or_now(round.polled_ns.load(Relaxed));
-        self.schedule_ns = self
-            .schedule_ns
-            .max(Some(polled_ns.saturating_sub(*injected_ns)));
+        let schedule_ns = polled_ns.saturating_sub(*injected_ns);
+        self.schedule_ns = self.schedule_ns.max(Some(schedule_ns));
+        self.current_ns = Some(schedule_ns).filter(|_| self.schedule);
         let due_ns = round.due_ns.load(Relaxed);
         if due_ns != 0 {
             let woke_ns = or_now(round.woke_ns.load(Relaxed));
             let late_ns = woke_ns.saturating_sub(due_ns + TIMER_GRANULARITY_NS);
             self.timer_ns = self.timer_ns.max(Some(late_ns));
+            self.current_ns = self.current_ns.max(Some(late_ns));
         }
         if done {
             self.outstanding = None;
@@ -232,6 +251,13 @@ impl BlockingProbe {
             // Not before the injected task has compared the clocks twice: a closure on the pool keeps a paused clock
             // from moving on.
             next_ns: now_ns + 3 * INJECT_NS,
+        }
+    }
+
+    /// As [`LagProbe::restart`].
+    pub(super) fn restart(&mut self, now_ns: u64) {
+        if self.outstanding_ns.is_some() {
+            self.outstanding_ns = Some(now_ns);
         }
     }
 

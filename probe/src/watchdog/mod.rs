@@ -10,7 +10,8 @@ use std::{
 
 use ax_wire::{
     RuntimeId,
-    event::{Event, ObserverGap},
+    event::{Event, ObserverGap, Stall, StallKind},
+    incident::Reason,
 };
 use tokio::runtime::RuntimeMetrics;
 
@@ -20,10 +21,12 @@ use self::{
 };
 use crate::{
     clock,
+    incident::{self, Decision, Recent, Scene, Trigger},
     runtime::{self, Watched},
     shared::Shared,
     slot::{self, ByWorker, Slot},
     stall::Counters,
+    threads,
 };
 
 /// From one look to the next while every worker is parked.
@@ -100,24 +103,29 @@ pub(crate) struct Watchdog {
     roots: Vec<WatchedRoot>,
     generation: Option<usize>,
     due_ns: u64,
+    recent: Recent,
+    trigger: Trigger,
 }
 
 impl Watchdog {
     /// Looks again and again until the probe is stopped.
     pub(crate) fn run(shared: &Arc<Shared>) {
+        let start_ns = clock::now_ns();
         let mut watchdog = Self {
             shared: Arc::clone(shared),
             runtimes: Vec::new(),
             roots: Vec::new(),
             generation: None,
-            due_ns: clock::now_ns(),
+            due_ns: start_ns,
+            recent: Recent::default(),
+            trigger: Trigger::new(shared.settings.limits, start_ns),
         };
         let tid = rustix::thread::gettid().as_raw_pid().unsigned_abs();
         shared.watchdog_tid.store(tid, Relaxed);
         loop {
             watchdog.tick(clock::now_ns());
             let sleep_ns = watchdog.due_ns.saturating_sub(clock::now_ns());
-            if shared.stop.wait(Duration::from_nanos(sleep_ns)) {
+            if shared.watchdog.wait(Duration::from_nanos(sleep_ns)) {
                 return;
             }
         }
@@ -150,6 +158,11 @@ impl Watchdog {
             of.blocking.tick(now_ns, &of.watched, of.lag.time_is_real());
         }
 
+        for point in &points {
+            self.recent.push_lag(*point);
+        }
+        self.take_evidence(now_ns, &slots, &by_worker);
+
         if !events.is_empty() || !points.is_empty() {
             let mut outbox = self.shared.outbox.lock();
             for event in events {
@@ -174,10 +187,18 @@ impl Watchdog {
         if late_ns <= self.shared.settings.stall_threshold_ns / 2 {
             return;
         }
-        events.push(Event::ObserverNotScheduled(ObserverGap {
+        let gap = ObserverGap {
             due_mono_ns: self.due_ns,
             late_ns,
-        }));
+        };
+        events.push(Event::ObserverNotScheduled(gap));
+        self.recent.push_gap(gap);
+        if late_ns >= self.shared.settings.snapshot_threshold_ns {
+            for of in &mut self.runtimes {
+                of.lag.restart(now_ns);
+                of.blocking.restart(now_ns);
+            }
+        }
         let workers = self.runtimes.iter_mut().flat_map(|of| &mut of.workers);
         let roots = self.roots.iter_mut().map(|root| &mut root.thread);
         workers
@@ -206,6 +227,77 @@ impl Watchdog {
                 self.runtimes.push(of);
             }
         }
+    }
+
+    /// Takes evidence where something has gone wrong, and where somebody has asked for it.
+    fn take_evidence(&mut self, now_ns: u64, slots: &[Arc<Slot>], by_worker: &ByWorker<'_>) {
+        let shared = &self.shared;
+        let mut reasons = shared.incidents.take_asked();
+        reasons.retain(|_| {
+            let may = self.trigger.may_capture(now_ns);
+            if !may {
+                shared.incidents.count_suppressed();
+            }
+            may
+        });
+        let wrong = self.wrong();
+        let decided = self
+            .trigger
+            .tick(now_ns, wrong.is_some(), threads::is_debugged);
+        match decided {
+            Decision::Take => reasons.extend(wrong),
+            Decision::Suppressed => shared.incidents.count_suppressed(),
+            Decision::Nothing => {}
+        }
+        for reason in reasons {
+            let evidence = incident::take(
+                shared,
+                reason,
+                Scene {
+                    now_ns,
+                    slots,
+                    by_worker,
+                    stalls: self.ongoing(),
+                    recent: &self.recent,
+                },
+            );
+            shared.incidents.push_taken(evidence);
+            shared.publisher.nudge();
+        }
+    }
+
+    /// The worst that has reached the snapshot threshold: a stall, which names its culprit, before a lag.
+    fn wrong(&self) -> Option<Reason> {
+        let threshold_ns = self.shared.settings.snapshot_threshold_ns;
+        let lag = || {
+            let lags = self.runtimes.iter();
+            let lags = lags.filter_map(|of| Some((of.lag.current_ns()?, of.id())));
+            let (lag_ns, runtime) = lags.max()?;
+            (lag_ns >= threshold_ns).then_some(Reason::Lag { runtime, lag_ns })
+        };
+        let watched = self.watched();
+        match watched.filter_map(WatchedThread::stall_age_ns).max() {
+            Some(age_ns) if age_ns >= threshold_ns => {
+                let ongoing = self.ongoing().into_iter();
+                let longest = ongoing
+                    .filter(|stall| stall.kind == StallKind::Stall)
+                    .max_by_key(|stall| stall.length_ns)?;
+                Some(Reason::Stall {
+                    stall: longest.id,
+                    length_ns: longest.length_ns,
+                })
+            }
+            _ => lag(),
+        }
+    }
+
+    fn watched(&self) -> impl Iterator<Item = &WatchedThread> {
+        let workers = self.runtimes.iter().flat_map(|of| &of.workers);
+        workers.chain(self.roots.iter().map(|root| &root.thread))
+    }
+
+    fn ongoing(&self) -> Vec<Stall> {
+        self.watched().filter_map(WatchedThread::ongoing).collect()
     }
 
     /// Looks at the futures that are watched outside the workers.

@@ -60,6 +60,11 @@ impl WatchedThread {
         (found.kind == StallKind::Stall).then_some(found.length_ns)
     }
 
+    /// What goes on, of whichever kind.
+    pub(super) fn ongoing(&self) -> Option<Stall> {
+        Some(self.event(self.watch.ongoing()?, self.stall.as_ref()?))
+    }
+
     /// Whether something goes on that is no long busy window, which may be many healthy polls.
     pub(super) fn is_stalled(&self) -> bool {
         let kind = self.watch.ongoing().map(|found| found.kind);

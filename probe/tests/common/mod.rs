@@ -1,5 +1,10 @@
 //! An agent that takes every service and keeps every frame, for the tests of this folder.
 
+#![expect(
+    dead_code,
+    reason = "each test binary compiles its own copy and uses a part of it"
+)]
+
 use std::{
     io::{BufRead as _, BufReader, Write as _},
     os::unix::net::{UnixListener, UnixStream},
@@ -12,7 +17,7 @@ use std::{
 use ax_probe::Probe;
 use ax_wire::{
     ToAgent, ToService,
-    frame::{self, Ack},
+    frame::{self, Ack, IncidentAck},
     hello::PROTOCOL,
 };
 use tokio::runtime::Runtime;
@@ -26,6 +31,17 @@ pub fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// How an agent answers an incident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manners {
+    /// Not at all.
+    Silent,
+    /// It takes it over.
+    Acks,
+    /// It takes it over when the probe waits no longer.
+    AcksTooLate,
+}
+
 pub struct FakeAgent {
     folder: tempfile::TempDir,
     frames: Arc<Mutex<Vec<ToAgent>>>,
@@ -33,6 +49,10 @@ pub struct FakeAgent {
 
 impl FakeAgent {
     pub fn start() -> Self {
+        Self::start_as(Manners::Silent)
+    }
+
+    pub fn start_as(manners: Manners) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let listener = UnixListener::bind(folder.path().join("agent.sock")).expect("binds");
         let frames = Arc::<Mutex<Vec<ToAgent>>>::default();
@@ -40,7 +60,7 @@ impl FakeAgent {
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let kept = Arc::clone(&kept);
-                thread::spawn(move || serve(stream.expect("connects"), &kept));
+                thread::spawn(move || serve(stream.expect("connects"), manners, &kept));
             }
         });
         Self { folder, frames }
@@ -70,9 +90,13 @@ impl FakeAgent {
     }
 
     /// The first that `find` finds, in what has come since the start and what comes. Each frame is shown once.
-    pub fn wait_for<T>(&self, mut find: impl FnMut(&ToAgent) -> Option<T>) -> T {
+    pub fn wait_for<T>(&self, find: impl FnMut(&ToAgent) -> Option<T>) -> T {
+        self.wait_from(0, find)
+    }
+
+    /// The same, without the first `shown` frames.
+    pub fn wait_from<T>(&self, mut shown: usize, mut find: impl FnMut(&ToAgent) -> Option<T>) -> T {
         let deadline = Instant::now() + PATIENCE;
-        let mut shown = 0;
         loop {
             let frames = self.frames();
             if let Some(found) = frames[shown..].iter().find_map(&mut find) {
@@ -90,21 +114,30 @@ impl FakeAgent {
     }
 }
 
-fn serve(mut stream: UnixStream, kept: &Mutex<Vec<ToAgent>>) {
+fn serve(mut stream: UnixStream, manners: Manners, kept: &Mutex<Vec<ToAgent>>) {
     let reader = BufReader::new(stream.try_clone().expect("clones"));
     for line in reader.split(b'\n') {
         let Ok(line) = line else { return };
         let decoded = frame::decode::<ToAgent>(&line).expect("a frame");
-        if matches!(decoded, ToAgent::Hello(_)) {
-            let mut answer = Vec::new();
-            let ack = ToService::Ack(Ack {
+        let answer = match &decoded {
+            ToAgent::Hello(_) => Some(ToService::Ack(Ack {
                 protocol: PROTOCOL,
                 agent_version: "test".into(),
                 agent_pid: 1,
-            });
-            frame::encode(&ack, &mut answer).expect("encodes");
-            stream.write_all(&answer).expect("writes");
-        }
+            })),
+            ToAgent::Incident(incident) if manners != Manners::Silent => {
+                if manners == Manners::AcksTooLate {
+                    thread::sleep(Duration::from_millis(400));
+                }
+                Some(ToService::IncidentAck(IncidentAck { id: incident.id }))
+            }
+            _ => None,
+        };
         kept.lock().expect("whole").push(decoded);
+        if let Some(answer) = answer {
+            let mut line = Vec::new();
+            frame::encode(&answer, &mut line).expect("encodes");
+            stream.write_all(&line).expect("writes");
+        }
     }
 }

@@ -2,7 +2,11 @@
 
 use std::{ffi::OsString, path::Path, time::Duration};
 
-use ax_wire::view::{LaneView, ServiceView};
+use ax_wire::{
+    alert::Alert,
+    incident::SnapshotSummary,
+    view::{LaneView, ServiceView},
+};
 use serde::Serialize;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -49,8 +53,10 @@ struct Report<'a> {
     lag_p99_ns: Option<u64>,
     /// Frames lost between the service and this command.
     dropped_frames: u64,
-    alerts: [(); 0],
-    snapshots: [(); 0],
+    /// Of the demo service, those that have ended too.
+    alerts: &'a [Alert],
+    /// Of the demo service.
+    snapshots: &'a [SnapshotSummary],
     verdicts: [(); 0],
     /// Where the demo service served HTTP.
     url: &'a str,
@@ -71,8 +77,8 @@ impl<'a> Report<'a> {
             finished_jobs: view.lanes.iter().map(finished).sum(),
             lag_p99_ns: view.lag.p99_ns,
             dropped_frames: dropped_frames(view),
-            alerts: [],
-            snapshots: [],
+            alerts: &view.alerts,
+            snapshots: &view.snapshots,
             verdicts: [],
             url,
             socket,
@@ -206,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_report_has_the_promised_keys() {
-        let world = fixture::world(vec![fixture::stalled(), fixture::other()]);
+        let world = fixture::world(vec![fixture::firing(), fixture::other()]);
         let view = view_of(&world, 4_121).expect("is known");
         let report = Report::new(&world, view, "http://127.0.0.1:1", Path::new("/s"));
         let json = serde_json::to_value(&report).expect("is JSON");
@@ -215,9 +221,9 @@ mod tests {
         assert_eq!(json["finished_jobs"], 97_440);
         assert_eq!(json["lag_p99_ns"], 31_000_000);
         assert_eq!(json["dropped_frames"], 12);
-        for empty in ["alerts", "snapshots", "verdicts"] {
-            assert_eq!(json[empty], serde_json::json!([]), "{empty}");
-        }
+        assert_eq!(json["alerts"][1]["rule"], "lag-high");
+        assert_eq!(json["snapshots"][0]["culprit"], "render_pdf");
+        assert_eq!(json["verdicts"], serde_json::json!([]));
         assert_eq!(json["url"], "http://127.0.0.1:1");
         assert_eq!(json["socket"], "/s");
     }

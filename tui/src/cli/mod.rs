@@ -1,9 +1,11 @@
 //! The command line: one file a command.
 
+mod capture;
 mod dashboard;
 mod demo;
 mod services;
 mod session;
+mod snapshots;
 mod span;
 mod status;
 mod watch;
@@ -22,7 +24,8 @@ use crate::{Hooks, event::Signals, exit};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 3 no such service, 64 wrong usage, 69 no agent or demo service could be started,
-70 a fault of ax-top, 74 input or output failed, 130 interrupted before there was anything to say.
+70 a fault of ax-top, 74 input or output failed, 75 no snapshot now: try again later, 130 interrupted
+before there was anything to say.
 
 Environment: AX_SOCKET names the only socket to use; NO_COLOR switches colour off.";
 
@@ -45,6 +48,10 @@ enum Command {
     Status(status::Arguments),
     /// Say how the services are, a line a second for each
     Watch(watch::Arguments),
+    /// Take a snapshot of a service now, and print its path
+    Capture(capture::Arguments),
+    /// List the snapshots on disk, or remove some
+    Snapshots(snapshots::Arguments),
     /// Start a demo service and look at it
     Demo(demo::Arguments),
     /// The demo service itself
@@ -64,6 +71,8 @@ enum Failure {
     Unknown(String),
     #[error("{0}")]
     Unavailable(String),
+    #[error("{0}")]
+    NotNow(String),
     #[error("interrupted")]
     Interrupted,
     #[error("a fault of ax-top: {0}")]
@@ -78,6 +87,7 @@ impl Failure {
             Self::Usage(_) => exit::USAGE,
             Self::Unknown(_) => exit::UNKNOWN,
             Self::Unavailable(_) => exit::UNAVAILABLE,
+            Self::NotNow(_) => exit::NOT_NOW,
             Self::Interrupted => exit::INTERRUPTED,
             Self::Internal(_) => exit::INTERNAL,
             Self::Io(_) => exit::IO_ERROR,
@@ -128,6 +138,8 @@ fn run(command: Option<Command>, hooks: Hooks) -> Result<(), Failure> {
         None => dashboard::run(),
         Some(Command::Services(arguments)) => until_interrupted(services::run(&arguments)),
         Some(Command::Status(arguments)) => until_interrupted(status::run(&arguments)),
+        Some(Command::Capture(arguments)) => until_interrupted(capture::run(&arguments)),
+        Some(Command::Snapshots(arguments)) => until_interrupted(snapshots::run(&arguments)),
         Some(Command::Watch(arguments)) => match until_interrupted(watch::run(&arguments)) {
             // It goes on until it is told to stop.
             Err(Failure::Interrupted) => Ok(()),
@@ -200,6 +212,9 @@ mod tests {
             "ax-top demo --json",
             "ax-top demo --for 5s",
             "ax-top demo --headless --for 0s",
+            "ax-top capture",
+            "ax-top snapshots --prune",
+            "ax-top snapshots --keep 3",
         ] {
             assert_eq!(parsed(wrong).expect_err(wrong), exit::USAGE, "{wrong}");
         }

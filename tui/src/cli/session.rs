@@ -2,15 +2,12 @@
 
 use std::{path::Path, time::Duration};
 
-use ax_wire::view::ServiceSummary;
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep_until},
-};
+use ax_wire::{frame::Capture, view::ServiceSummary};
+use tokio::time::{Instant, sleep_until};
 
 use super::Failure;
 use crate::{
-    client::{self, Sockets},
+    client::{self, Client, Sockets},
     event::now_unix_ns,
     format::printable,
     world::{Link, Update, World},
@@ -25,7 +22,7 @@ const SETTLING: Duration = Duration::from_millis(1_500);
 /// A client and the newest state.
 pub struct Session {
     pub world: World,
-    updates: mpsc::Receiver<Update>,
+    client: Client,
     /// From when on the agent knows the services that are there.
     settled_at: Option<Instant>,
 }
@@ -35,7 +32,7 @@ impl Session {
     pub fn start(sockets: Sockets) -> Self {
         Self {
             world: World::new(),
-            updates: client::start(sockets),
+            client: client::start(sockets),
             settled_at: None,
         }
     }
@@ -46,7 +43,7 @@ impl Session {
     ///
     /// The client has died, which is a fault of ours.
     pub async fn next(&mut self) -> Result<(), Failure> {
-        let update = self.updates.recv().await;
+        let update = self.client.updates.recv().await;
         let update = update.ok_or_else(|| Failure::Internal("the client has died".to_owned()))?;
         match &update {
             Update::Link(Link::Connecting { .. }) => self.settled_at = None,
@@ -59,6 +56,11 @@ impl Session {
         self.world.now_unix_ns = now_unix_ns();
         self.world.apply(update);
         Ok(())
+    }
+
+    /// Asks the agent for a snapshot; the answer is [`World::captured`].
+    pub fn capture(&self, capture: Capture) {
+        self.client.capture(capture);
     }
 
     /// Waits until the agent knows its services and `ready` holds, but no longer than [`PATIENCE`].

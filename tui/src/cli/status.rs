@@ -11,9 +11,12 @@ use super::{
 };
 use crate::{
     client::Sockets,
-    format::{count, maybe_duration, megabytes, middle_cut, ms, percent, printable, rate, uptime},
+    format::{
+        age, count, maybe_duration, megabytes, middle_cut, ms, percent, printable, rate, uptime,
+    },
     headline::{self, cpu_share},
     view::{lanes, services::up_ns},
+    words,
     world::{World, lost_total},
 };
 
@@ -75,21 +78,24 @@ fn all_known(world: &World, wanted: Option<&str>) -> bool {
 /// The overview of one service as text.
 pub fn text(view: &ServiceView, now_unix_ns: u64) -> String {
     let summary = &view.summary;
-    let headline = match summary.state {
-        ServiceState::Live => headline::of_view(view),
-        _ => headline::of_silence(summary, now_unix_ns),
-    };
+    let said = headline::of_service(view, now_unix_ns);
     let up = up_ns(summary, now_unix_ns);
     let (lag, process) = (&view.lag, &view.process);
     let mut text = format!(
-        "{}  pid {}  up {}  {}\n  {}\n",
+        "{}  pid {}  up {}  {}\n",
         printable(&summary.service),
         summary.pid,
         uptime(up),
-        headline.severity.label(),
-        headline.sentence
+        said.first().map_or("", |worst| worst.severity.label()),
     );
-    // Writing to a string cannot fail.
+    for (at, headline) in said.iter().enumerate() {
+        let label = match at {
+            0 => String::new(),
+            _ => format!("{}  ", headline.severity.label()),
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {label}{}", headline.sentence);
+    }
     let _ = writeln!(
         text,
         "lag    p50 {}  p99 {}  max {} ({} s)      cpu {} % of {}   rss {} MB   threads {}   dropped {}",
@@ -113,7 +119,27 @@ pub fn text(view: &ServiceView, now_unix_ns: u64) -> String {
     for lane in &view.lanes {
         text.push_str(&lane_line(lane));
     }
+    for line in snapshot_lines(view, now_unix_ns) {
+        let _ = writeln!(text, "snapshots  {}", printable(&line));
+    }
     text
+}
+
+/// The newest snapshot, and what has none.
+fn snapshot_lines(view: &ServiceView, now_unix_ns: u64) -> impl Iterator<Item = String> {
+    let newest = view.snapshots.first().map(|snapshot| {
+        let culprit = snapshot.culprit.as_ref();
+        let culprit = culprit.map_or_else(String::new, |culprit| format!(" in {culprit}"));
+        format!(
+            "{}{culprit}, {} ago: {}",
+            words::reason(&snapshot.reason),
+            age(now_unix_ns.saturating_sub(snapshot.at_unix_ns)),
+            snapshot.path
+        )
+    });
+    newest
+        .into_iter()
+        .chain(words::suppressed(&view.snapshots_suppressed))
 }
 
 fn lane_line(lane: &LaneView) -> String {
@@ -138,7 +164,7 @@ mod tests {
 
     #[test]
     fn says_what_is_wrong_first_then_how_bad_then_where() {
-        insta::assert_snapshot!(text(&fixture::stalled(), fixture::NOW_UNIX_NS));
+        insta::assert_snapshot!(text(&fixture::firing(), fixture::NOW_UNIX_NS));
     }
 
     #[test]

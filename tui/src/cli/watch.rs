@@ -2,7 +2,10 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use ax_wire::{InstanceId, view::ServiceView};
+use ax_wire::{
+    InstanceId,
+    view::{ServiceState, ServiceView},
+};
 use jiff::tz::TimeZone;
 use tokio::time::{Instant, sleep_until};
 
@@ -15,6 +18,7 @@ use crate::{
     client::Sockets,
     format::{megabytes, middle_cut, ms, percent, rate, time_of_day},
     headline::{self, cpu_share},
+    view::services::state_word,
     world::lost_total,
 };
 
@@ -35,7 +39,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let wanted = arguments.service.as_deref();
     let zone = TimeZone::system();
     let mut session = Session::start(Sockets::from_env());
-    let mut told: HashMap<InstanceId, u64> = HashMap::new();
+    let mut told: HashMap<InstanceId, (u64, ServiceState)> = HashMap::new();
     let mut until = Instant::now() + PATIENCE;
     let mut hinted = false;
     loop {
@@ -55,19 +59,21 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
             let Some(view) = session.world.newest_view(service.instance) else {
                 continue;
             };
-            if told.get(&service.instance) == Some(&view.at_unix_ns) {
+            // What is gone is told once more, then it has no news.
+            let news = (view.at_unix_ns, service.state);
+            if told.get(&service.instance) == Some(&news) {
                 continue;
             }
             if arguments.json {
                 print_json(view.as_ref())?;
             } else {
-                print(&line(view, &zone))?;
+                print(&line(view, session.world.now_unix_ns, &zone))?;
             }
             if let (true, Some(span)) = (told.is_empty(), arguments.span) {
                 until = Instant::now() + span;
             }
             hinted |= arguments.span.is_none();
-            told.insert(service.instance, view.at_unix_ns);
+            told.insert(service.instance, news);
         }
     }
 }
@@ -79,7 +85,21 @@ fn nobody(session: &Session, wanted: Option<&str>) -> Failure {
     }
 }
 
-fn line(view: &ServiceView, zone: &TimeZone) -> String {
+fn line(view: &ServiceView, now_unix_ns: u64, zone: &TimeZone) -> String {
+    let summary = &view.summary;
+    let said = headline::of_service(view, now_unix_ns);
+    let label = said.first().map_or("", |worst| worst.severity.label());
+    let who = format!(
+        "{} {:<16} {:>7}",
+        time_of_day(now_unix_ns, zone),
+        middle_cut(&summary.service, 16),
+        summary.pid
+    );
+    if summary.state != ServiceState::Live {
+        let (state, _) = state_word(summary.state);
+        let sentence = said.first().map_or("", |worst| worst.sentence.as_str());
+        return format!("{who} {state:<8} {sentence}\n");
+    }
     let running: u64 = view.lanes.iter().map(|lane| lane.running).sum();
     let pending: u64 = view.lanes.iter().map(|lane| lane.pending).sum();
     let finished: Option<f64> = view
@@ -88,11 +108,8 @@ fn line(view: &ServiceView, zone: &TimeZone) -> String {
         .map(|lane| lane.rates.finished_per_s)
         .sum();
     format!(
-        "{} {:<16} {:<8} lag ms p50 {:>6} p99 {:>7} max {:>7}  cpu {:>3} %  rss {:>5} MB  \
+        "{who} {label:<8} lag ms p50 {:>6} p99 {:>7} max {:>7}  cpu {:>3} %  rss {:>5} MB  \
          running {running:>4} pending {pending:>5} done/s {:>6} dropped {}\n",
-        time_of_day(view.at_unix_ns, zone),
-        middle_cut(&view.summary.service, 16),
-        headline::of_view(view).severity.label(),
         ms(view.lag.p50_ns),
         ms(view.lag.p99_ns),
         ms(view.lag.max_ns),
@@ -111,9 +128,20 @@ mod tests {
     #[test]
     fn a_line_says_it_all() {
         assert_eq!(
-            line(&fixture::stalled(), &TimeZone::UTC),
-            "14:03:27 checkout         CRITICAL lag ms p50    0.1 p99    31.0 max   412.0  cpu  12 %  \
+            line(&fixture::stalled(), fixture::NOW_UNIX_NS, &TimeZone::UTC),
+            "14:03:27 checkout            4121 CRITICAL lag ms p50    0.1 p99    31.0 max   412.0  cpu  12 %  \
              rss   212 MB  running   41 pending    57 done/s   1624 dropped 12\n"
+        );
+    }
+
+    #[test]
+    fn a_service_that_is_gone_is_told_as_gone() {
+        let mut view = fixture::stalled();
+        view.summary.state = ServiceState::Lost;
+        assert_eq!(
+            line(&view, fixture::NOW_UNIX_NS + 2_000_000_000, &TimeZone::UTC),
+            "14:03:29 checkout            4121 LOST     checkout (pid 4121) was lost 2 s ago: its connection \
+             broke without a goodbye\n"
         );
     }
 }

@@ -9,11 +9,11 @@ use std::{
 
 use ax_wire::{
     ToAgent, ToViewer,
-    frame::{self, FrameError, Subscribe},
+    frame::{self, Capture, FrameError, Subscribe},
     hello::PROTOCOL,
-    socket::SYSTEM_SOCKET,
+    socket::{self, FolderError, SYSTEM_SOCKET},
 };
-use futures_util::StreamExt as _;
+use futures_util::{SinkExt as _, StreamExt as _};
 use tokio::{io::AsyncWriteExt as _, net::UnixStream, time::timeout};
 use tokio_util::codec::{Framed, LinesCodec, LinesCodecError};
 
@@ -31,6 +31,8 @@ pub struct Connection {
 pub enum ConnectError {
     #[error("cannot reach the agent on {socket}: {source}")]
     Unreachable { socket: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     #[error(
         "what listens on {socket} runs as user {uid}, neither root nor us nor the owner of /run/ax: not trusted"
     )]
@@ -59,6 +61,23 @@ pub enum ReadError {
     Line(#[from] LinesCodecError),
     #[error("the agent sent what is not a frame: {0}")]
     Frame(#[from] FrameError),
+}
+
+/// Whether the folder of a socket is ours alone. One that is missing is no trouble: it will be made.
+///
+/// # Errors
+///
+/// [`ConnectError::Folder`], whose text says what to do.
+pub fn check_folder(socket: &Path) -> Result<(), ConnectError> {
+    let Some(folder) = socket.parent() else {
+        return Ok(());
+    };
+    match socket::check_private_folder(folder) {
+        Err(FolderError::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Ok(())
+        }
+        checked => Ok(checked?),
+    }
 }
 
 /// Connects, checks who listens, and subscribes.
@@ -110,6 +129,15 @@ impl Connection {
             Some(line) => Ok(Some(frame::decode(line?.as_bytes())?)),
             None => Ok(None),
         }
+    }
+
+    /// Asks the agent for a snapshot; a `captured` frame is the answer. Not cancel safe: half a line may have gone.
+    pub async fn capture(&mut self, capture: Capture) -> Result<(), ReadError> {
+        let mut line = Vec::new();
+        frame::encode(&ToAgent::Capture(capture), &mut line)?;
+        // The codec ends the line itself.
+        let line = String::from_utf8_lossy(&line);
+        Ok(self.lines.send(line.trim_end()).await?)
     }
 }
 

@@ -11,13 +11,20 @@
 mod connect;
 mod embed;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use ax_wire::{ToViewer, socket};
+use ax_wire::{
+    ToViewer,
+    frame::Capture,
+    socket::{self, SOCKET_ENV},
+};
 use tokio::sync::mpsc;
 
 use self::{
-    connect::{Connection, subscribe},
+    connect::{Connection, check_folder, subscribe},
     embed::Embedded,
 };
 use crate::world::{Link, Update};
@@ -28,65 +35,104 @@ const RETRY: Duration = Duration::from_millis(250);
 /// Frames that may wait for the screen; beyond it the socket fills, and the agent drops frames and counts them.
 const UPDATES: usize = 64;
 
+/// Captures that may wait for the agent; a person asks for one at a time.
+const REQUESTS: usize = 4;
+
 /// Where to look for an agent, and where to be one.
 #[derive(Clone, Debug)]
 pub struct Sockets {
     /// Tried in this order.
-    pub candidates: Vec<PathBuf>,
-    /// The socket of an embedded agent.
-    pub own: PathBuf,
+    candidates: Vec<PathBuf>,
+    /// The socket of an embedded agent; none is started where there is none.
+    own: Option<PathBuf>,
+    /// The one that must lie in a folder of ours alone, because nobody named it.
+    private: Option<PathBuf>,
 }
 
 impl Sockets {
     /// The places that services, viewers and agents agree on.
     pub fn from_env() -> Self {
+        let named = std::env::var_os(SOCKET_ENV).is_some_and(|path| !path.is_empty());
+        let own = socket::per_user();
         Self {
             candidates: socket::candidates(),
-            own: socket::per_user(),
+            private: (!named).then(|| own.clone()),
+            own: Some(own),
         }
+    }
+
+    /// The same, but never an agent in this process.
+    pub fn without_embedding(self) -> Self {
+        Self { own: None, ..self }
     }
 
     /// This socket and no other.
     pub fn only(socket: PathBuf) -> Self {
         Self {
             candidates: vec![socket.clone()],
-            own: socket,
+            own: Some(socket),
+            private: None,
         }
     }
 }
 
-/// Starts the client on the current runtime. It ends, and an embedded agent with it, when the receiver is dropped or
-/// the runtime shuts down.
-pub fn start(sockets: Sockets) -> mpsc::Receiver<Update> {
+/// A running client.
+pub struct Client {
+    /// What it tells.
+    pub updates: mpsc::Receiver<Update>,
+    requests: mpsc::Sender<Capture>,
+}
+
+impl Client {
+    /// Asks the agent for a snapshot. What became of it comes as an update; one that is asked for while no agent is
+    /// connected is forgotten.
+    pub fn capture(&self, capture: Capture) {
+        // It is full only when the agent does not read, and then the earlier ones wait for an answer.
+        let _ = self.requests.try_send(capture);
+    }
+}
+
+/// Starts the client on the current runtime. It ends, and an embedded agent with it, when it is dropped or the runtime
+/// shuts down.
+pub fn start(sockets: Sockets) -> Client {
     let (updates, receiver) = mpsc::channel(UPDATES);
+    let (requests, requested) = mpsc::channel(REQUESTS);
     tokio::spawn(async move {
         let closed = updates.clone();
         tokio::select! {
             () = closed.closed() => {}
-            () = follow(sockets, updates) => {}
+            () = follow(sockets, updates, requested) => {}
         }
     });
-    receiver
+    Client {
+        updates: receiver,
+        requests,
+    }
 }
 
 /// Whoever listens to the client is gone.
 struct Closed;
 
-async fn follow(sockets: Sockets, updates: mpsc::Sender<Update>) {
+async fn follow(
+    sockets: Sockets,
+    updates: mpsc::Sender<Update>,
+    mut requests: mpsc::Receiver<Capture>,
+) {
     let mut embedded: Option<Embedded> = None;
     loop {
         let tried = match &embedded {
             Some(agent) => vec![agent.socket().to_owned()],
             None => sockets.candidates.clone(),
         };
-        let problem = match first_agent(&tried).await {
+        let problem = match first_agent(&tried, sockets.private.as_deref()).await {
             Found::Agent(connection) => {
                 let socket = connection.socket.clone();
                 let link = match &embedded {
                     Some(_) => Link::Embedded { socket },
                     None => Link::Attached { socket },
                 };
-                let Ok(why) = pump(*connection, link, &updates).await else {
+                let pumped = pump(*connection, link, &updates, &mut requests).await;
+                let Ok(why) = pumped else {
                     return;
                 };
                 why
@@ -95,15 +141,18 @@ async fn follow(sockets: Sockets, updates: mpsc::Sender<Update>) {
             Found::Nobody if embedded.as_ref().is_some_and(Embedded::is_running) => {
                 "the embedded agent does not answer".to_owned()
             }
-            Found::Nobody => match Embedded::start(sockets.own.clone()).await {
-                Ok(agent) => {
-                    embedded = Some(agent);
-                    continue;
-                }
-                Err(problem) => {
-                    embedded = None;
-                    format!("{problem:#}")
-                }
+            Found::Nobody => match &sockets.own {
+                None => "no agent listens".to_owned(),
+                Some(own) => match Embedded::start(own.clone()).await {
+                    Ok(agent) => {
+                        embedded = Some(agent);
+                        continue;
+                    }
+                    Err(problem) => {
+                        embedded = None;
+                        format!("{problem:#}")
+                    }
+                },
             },
         };
         let link = Link::Connecting {
@@ -125,10 +174,18 @@ enum Found {
     Nobody,
 }
 
-async fn first_agent(sockets: &[PathBuf]) -> Found {
+async fn first_agent(sockets: &[PathBuf], private: Option<&Path>) -> Found {
     let mut refusal = None;
     for socket in sockets {
-        match subscribe(socket).await {
+        let checked = match private {
+            Some(private) if private == socket => check_folder(socket),
+            _ => Ok(()),
+        };
+        let connected = match checked {
+            Ok(()) => subscribe(socket).await,
+            Err(error) => Err(error),
+        };
+        match connected {
             Ok(connection) => return Found::Agent(Box::new(connection)),
             Err(error) if error.nobody_there() => {}
             Err(error) => refusal = refusal.or(Some(error.to_string())),
@@ -142,11 +199,20 @@ async fn pump(
     mut connection: Connection,
     link: Link,
     updates: &mpsc::Sender<Update>,
+    requests: &mut mpsc::Receiver<Capture>,
 ) -> Result<String, Closed> {
     let hand_on = async |update| updates.send(update).await.map_err(|_| Closed);
+    while requests.try_recv().is_ok() {}
     hand_on(Update::Link(link)).await?;
     loop {
-        match connection.next_frame().await {
+        let frame = tokio::select! {
+            frame = connection.next_frame() => frame,
+            Some(capture) = requests.recv() => match connection.capture(capture).await {
+                Ok(()) => continue,
+                Err(problem) => Err(problem),
+            },
+        };
+        match frame {
             Ok(Some(ToViewer::Refused(refused))) => return Ok(refused.reason),
             Ok(Some(frame)) => hand_on(Update::Frame(frame)).await?,
             Ok(None) => return Ok("the agent closed the connection".to_owned()),

@@ -3,8 +3,8 @@
 use std::{fs::Permissions, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 
 use ax_wire::{
-    ToViewer,
-    frame::{self, Ack, Refused},
+    InstanceId, ToAgent, ToViewer,
+    frame::{self, Ack, Captured, Refused},
     hello::PROTOCOL,
     view::{AgentDropped, Services},
 };
@@ -46,8 +46,8 @@ fn services() -> ToViewer {
     })
 }
 
-async fn next(updates: &mut mpsc::Receiver<Update>) -> Update {
-    let update = timeout(PATIENCE, updates.recv()).await;
+async fn next(client: &mut Client) -> Update {
+    let update = timeout(PATIENCE, client.updates.recv()).await;
     update.expect("in time").expect("the client lives")
 }
 
@@ -60,21 +60,21 @@ async fn attaches_hands_on_frames_and_comes_back_after_a_loss() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("agent.sock");
     let agent = listen(&socket);
-    let mut updates = start(Sockets::only(socket.clone()));
+    let mut client = start(Sockets::only(socket.clone()));
     for _ in 0..2 {
         let (stream, _) = timeout(PATIENCE, agent.accept())
             .await
             .expect("in time")
             .expect("accepts");
         let stream = answer(stream, &[ack(), services()]).await;
-        let link = next(&mut updates).await;
+        let link = next(&mut client).await;
         assert!(matches!(link, Update::Link(Link::Attached { socket: on }) if on == socket));
         assert!(matches!(
-            next(&mut updates).await,
+            next(&mut client).await,
             Update::Frame(ToViewer::Services(_))
         ));
         drop(stream);
-        let link = next(&mut updates).await;
+        let link = next(&mut client).await;
         assert!(matches!(
             link,
             Update::Link(Link::Connecting { problem: Some(_) })
@@ -83,13 +83,74 @@ async fn attaches_hands_on_frames_and_comes_back_after_a_loss() {
 }
 
 #[tokio::test]
+async fn a_capture_is_asked_for_and_answered() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("agent.sock");
+    let agent = listen(&socket);
+    let mut client = start(Sockets::only(socket));
+    let capture = Capture {
+        instance: InstanceId::new_now(),
+    };
+    client.capture(capture);
+    let (stream, _) = agent.accept().await.expect("accepts");
+    let mut stream = answer(stream, &[ack()]).await;
+    assert!(matches!(next(&mut client).await, Update::Link(_)));
+    let wanted = Capture {
+        instance: InstanceId::new_now(),
+    };
+    client.capture(wanted);
+    let mut line = String::new();
+    stream.read_line(&mut line).await.expect("reads");
+    let asked: ToAgent = frame::decode(line.as_bytes()).expect("a frame");
+    assert_eq!(
+        asked,
+        ToAgent::Capture(wanted),
+        "what was asked for before there was an agent is forgotten"
+    );
+    let captured = Captured {
+        instance: wanted.instance,
+        outcome: Err("one was taken just now".to_owned()),
+    };
+    let mut line = Vec::new();
+    frame::encode(&ToViewer::Captured(captured.clone()), &mut line).expect("encodes");
+    stream.write_all(&line).await.expect("writes");
+    let Update::Frame(told) = next(&mut client).await else {
+        panic!("told something else");
+    };
+    assert_eq!(told, ToViewer::Captured(captured));
+}
+
+#[tokio::test]
+async fn a_folder_that_others_may_enter_is_refused_with_advice() {
+    let folder = tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o755))
+        .tempdir()
+        .expect("a folder");
+    let socket = folder.path().join("agent.sock");
+    let _agent = listen(&socket);
+    let mut client = start(Sockets {
+        private: Some(socket.clone()),
+        ..Sockets::only(socket)
+    });
+    let Update::Link(Link::Connecting {
+        problem: Some(problem),
+    }) = next(&mut client).await
+    else {
+        panic!("told something else");
+    };
+    assert!(problem.contains("can be entered by others"), "{problem}");
+    assert!(problem.contains("AX_SOCKET"), "{problem}");
+}
+
+#[tokio::test]
 async fn a_refusal_is_told_and_no_second_agent_is_started() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("agent.sock");
     let agent = listen(&socket);
-    let mut updates = start(Sockets {
+    let mut client = start(Sockets {
         candidates: vec![socket],
-        own: folder.path().join("own.sock"),
+        own: Some(folder.path().join("own.sock")),
+        private: None,
     });
     let (stream, _) = agent.accept().await.expect("accepts");
     let refused = ToViewer::Refused(Refused {
@@ -99,7 +160,7 @@ async fn a_refusal_is_told_and_no_second_agent_is_started() {
     let _stream = answer(stream, &[refused]).await;
     let Update::Link(Link::Connecting {
         problem: Some(problem),
-    }) = next(&mut updates).await
+    }) = next(&mut client).await
     else {
         panic!("told something else");
     };
@@ -114,14 +175,14 @@ async fn embeds_an_agent_where_none_listens() {
         .tempdir()
         .expect("a folder");
     let socket = folder.path().join("agent.sock");
-    let mut updates = start(Sockets::only(socket.clone()));
-    let link = next(&mut updates).await;
+    let mut client = start(Sockets::only(socket.clone()));
+    let link = next(&mut client).await;
     assert!(
         matches!(&link, Update::Link(Link::Embedded { socket: on }) if *on == socket),
         "{link:?}"
     );
     assert!(matches!(
-        next(&mut updates).await,
+        next(&mut client).await,
         Update::Frame(ToViewer::Services(_))
     ));
     let mut second = start(Sockets::only(socket.clone()));

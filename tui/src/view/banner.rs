@@ -1,8 +1,9 @@
-//! The sentence that tells healthy from not, and why.
+//! The sentences that tell healthy from not, and why.
 
 use ratatui::{
     buffer::Buffer,
     layout::{Margin, Rect},
+    text::Line,
     widgets::{Paragraph, Widget, Wrap},
 };
 
@@ -16,26 +17,35 @@ use crate::{
 impl Screen<'_> {
     pub(super) fn banner(&self, area: Rect, buf: &mut Buffer) {
         let app = self.app;
-        let headline = headline::of_world(&app.world, app.shown);
-        let tone = match headline.severity {
-            Severity::Healthy => Tone::Good,
-            Severity::Unknown => Tone::Strong,
-            Severity::Warning => Tone::Warning,
-            Severity::Critical => Tone::Critical,
-        };
-        let style = self.theme.style(tone);
         // Where the banner is all there is, no header says that the screen stands still.
         let frozen = if app.pace != Pace::Live && area.height == buf.area.height {
             "FROZEN  "
         } else {
             ""
         };
-        let label = headline.severity.label();
-        let text = format!("{frozen}{label}  {}", headline.sentence);
+        // The worst comes first and may take all the room; the header counts the alerts in any case.
+        let headlines = headline::of_world(&app.world, app.shown);
+        let lines: Vec<Line> = headlines
+            .iter()
+            .zip(std::iter::once(frozen).chain(std::iter::repeat("")))
+            .map(|(headline, frozen)| {
+                let label = headline.severity.label();
+                let style = self.theme.style(tone(headline.severity));
+                Line::styled(format!("{frozen}{label}  {}", headline.sentence), style)
+            })
+            .collect();
         let inset = area.inner(Margin::new(u16::from(area.width > 1), 0));
-        Paragraph::new(text)
-            .style(style)
+        Paragraph::new(lines)
             .wrap(Wrap { trim: true })
             .render(inset, buf);
+    }
+}
+
+fn tone(severity: Severity) -> Tone {
+    match severity {
+        Severity::Healthy => Tone::Good,
+        Severity::Unknown | Severity::Info => Tone::Strong,
+        Severity::Warning => Tone::Warning,
+        Severity::Critical | Severity::Page => Tone::Critical,
     }
 }

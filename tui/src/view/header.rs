@@ -8,7 +8,7 @@ use super::{
     services::{state_word, up_ns},
 };
 use crate::{
-    app::{Mode, Pace},
+    app::{Mode, Pace, SCREENS},
     format::{middle_cut, time_of_day, uptime},
     keys::BINDINGS,
     theme::Tone,
@@ -44,7 +44,7 @@ impl Screen<'_> {
         parts.push(self.pace_part());
         if let Some(view) = app.view() {
             let up = up_ns(&view.summary, app.world.now_unix_ns);
-            parts.push(part(format!("up {}", uptime(up)), Tone::Quiet, 4));
+            parts.push(part(format!("up {}", uptime(up)), Tone::Quiet, 3));
             let losing = app.feed().is_some_and(|feed| feed.losing);
             let tone = if losing { Tone::Warning } else { Tone::Quiet };
             parts.push(part(format!("dropped {}", lost_total(view)), tone, 8));
@@ -58,8 +58,35 @@ impl Screen<'_> {
             Link::Attached { .. } => "attached",
             Link::Embedded { .. } => "embedded",
         };
-        parts.push(part(link, Tone::Quiet, 7));
+        parts.push(part(link, Tone::Quiet, 4));
+        self.screen_parts(&mut parts);
         self.parts(&parts, area, buf);
+    }
+
+    /// The screens by their numbers, the open one in brackets, with how many alerts fire and snapshots there are.
+    fn screen_parts(&self, parts: &mut Vec<Part>) {
+        let app = self.app;
+        let (firing, snapshots) = (app.firing(), app.snapshot_count());
+        for (mode, number, name) in SCREENS {
+            let open = *mode == app.mode;
+            let (count, tone, keep) = match mode {
+                Mode::Alerts if firing > 0 => (format!(" {firing}!"), Tone::Critical, 8),
+                Mode::Snapshots if snapshots > 0 => (format!(" {snapshots}"), Tone::Quiet, 5),
+                _ => (String::new(), Tone::Quiet, 5),
+            };
+            let text = format!("{number} {name}{count}");
+            let (text, keep) = if open {
+                (format!("[{text}]"), keep.max(7))
+            } else {
+                (text, keep)
+            };
+            let tone = if open && tone == Tone::Quiet {
+                Tone::Strong
+            } else {
+                tone
+            };
+            parts.push(part(text, tone, keep));
+        }
     }
 
     fn service_parts(&self, instance: InstanceId, parts: &mut Vec<Part>) {
@@ -77,16 +104,16 @@ impl Screen<'_> {
             let of = format!("{} of {}", at + 1, services.len());
             parts.push(part(of, Tone::Quiet, 6));
         }
-        parts.push(part(format!("pid {}", summary.pid), Tone::Quiet, 5));
+        parts.push(part(format!("pid {}", summary.pid), Tone::Quiet, 7));
         if let Some(view) = view {
-            parts.push(part(workers(view), Tone::Quiet, 3));
+            parts.push(part(workers(view), Tone::Quiet, 2));
             let unstable = view
                 .hello
                 .features
                 .iter()
                 .any(|name| name == "tokio_unstable");
             let tokio = if unstable { "unstable" } else { "stable" };
-            parts.push(part(format!("{tokio} tokio"), Tone::Quiet, 2));
+            parts.push(part(format!("{tokio} tokio"), Tone::Quiet, 1));
         }
         let (state, tone) = state_word(summary.state);
         if self.app.pace == Pace::Live {
@@ -97,12 +124,15 @@ impl Screen<'_> {
     fn pace_part(&self) -> Part {
         match self.app.pace {
             Pace::Live => part(
-                time_of_day(self.app.world.now_unix_ns, self.zone),
+                time_of_day(self.app.world.now_unix_ns, &self.app.zone),
                 Tone::Plain,
-                6,
+                5,
             ),
             Pace::Frozen { since_unix_ns } => part(
-                format!("FROZEN since {}", time_of_day(since_unix_ns, self.zone)),
+                format!(
+                    "FROZEN since {}",
+                    time_of_day(since_unix_ns, &self.app.zone)
+                ),
                 Tone::Warning,
                 9,
             ),
@@ -110,6 +140,16 @@ impl Screen<'_> {
     }
 
     pub(super) fn footer(&self, area: Rect, buf: &mut Buffer) {
+        if let Some(note) = &self.app.note {
+            let inset = Rect {
+                x: area.x + 1,
+                width: area.width.saturating_sub(1),
+                ..area
+            };
+            let text = middle_cut(&note.text, usize::from(inset.width));
+            self.text(inset, 0, &text, note.tone, buf);
+            return;
+        }
         let mut parts = Vec::new();
         if let Some(demo) = &self.app.demo {
             let (words, tone) = match &demo.ended {

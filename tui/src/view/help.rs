@@ -8,17 +8,34 @@ use crate::{keys::BINDINGS, theme::Tone};
 /// What the figures mean, where their names do not say it all.
 const NOTES: &[&str] = &[
     "lag: the largest of schedule lag, timer lag and a stall's age (T 50, S 250 ms)",
+    "under the lag chart: A an alert began, S a snapshot was taken",
     "- is unknown (some needs tokio_unstable); dropped: lost before this screen",
 ];
 
+/// The last line of the page, counted from 0.
+pub fn last_line() -> usize {
+    BINDINGS.len() + NOTES.len() - 1
+}
+
 impl Screen<'_> {
     pub(super) fn help(&self, area: Rect, buf: &mut Buffer) {
-        let inner = self.panel(area, "Help", None, buf);
+        let room = usize::from(area.height.saturating_sub(1));
+        // No further than the last line at the bottom.
+        let first = self
+            .app
+            .first_help_line
+            .min((last_line() + 1).saturating_sub(room));
+        let title = if last_line() < room {
+            "Help"
+        } else {
+            "Help, j and k for more"
+        };
+        let inner = self.panel(area, title, None, buf);
+        let notes = NOTES.iter().map(|note| format!(" {note}"));
         let keys = BINDINGS
             .iter()
-            .map(|binding| format!(" {:<20}{}", binding.label, binding.help));
-        let notes = NOTES.iter().map(|note| format!(" {note}"));
-        for (row, line) in (0..).zip(keys.chain(notes)) {
+            .map(|binding| format!(" {:<16}{}", binding.label, binding.help));
+        for (row, line) in (0..).zip(keys.chain(notes).skip(first)) {
             self.text(inner, row, &line, Tone::Plain, buf);
         }
     }

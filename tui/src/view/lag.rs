@@ -61,6 +61,43 @@ impl Screen<'_> {
             width = columns.saturating_sub(from.len())
         );
         self.text(inner, chart_area.height, &axis, Tone::Quiet, buf);
+        let axis_at = Rect {
+            x: inner.right().saturating_sub(columns as u16),
+            y: inner.y + chart_area.height,
+            width: columns as u16,
+            height: inner.height.min(1),
+        };
+        self.events(view, axis_at, buf);
+    }
+
+    /// Marks below the seconds in which an alert began or a snapshot was taken.
+    fn events(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
+        let alerts = view
+            .alerts
+            .iter()
+            .filter(|alert| alert.fired_unix_ns.is_some())
+            .map(|alert| ("A", alert.began_unix_ns));
+        let snapshots = view
+            .snapshots
+            .iter()
+            .map(|snapshot| ("S", snapshot.at_unix_ns));
+        let Some(feed) = self.app.feed() else { return };
+        let newest_first: Vec<u64> = feed
+            .points
+            .iter()
+            .rev()
+            .take(usize::from(area.width))
+            .map(|point| point.at_unix_ns)
+            .collect();
+        // Of two in one second the snapshot stands: it is what can be opened.
+        for (sign, at_unix_ns) in alerts.chain(snapshots) {
+            if let Some(back) = column_of(at_unix_ns, &newest_first)
+                && area.height > 0
+            {
+                let x = area.right() - 1 - back;
+                buf.set_string(x, area.y, sign, self.theme.style(Tone::Strong));
+            }
+        }
     }
 
     /// The largest lag of each second in ms, oldest first. A second that brought no point is unknown.
@@ -74,6 +111,18 @@ impl Screen<'_> {
                     .collect()
             })
             .unwrap_or_default()
+    }
+}
+
+/// How many columns from the right the second stands in which something happened: a point ends its second. `None` where
+/// it is no longer on the chart.
+fn column_of(at_unix_ns: u64, newest_first: &[u64]) -> Option<u16> {
+    let ended = newest_first.iter().take_while(|end| **end >= at_unix_ns);
+    match ended.count() {
+        // Since the newest point: in the second that goes on.
+        0 => (!newest_first.is_empty()).then_some(0),
+        all if all == newest_first.len() => None,
+        some => Some(some as u16 - 1),
     }
 }
 
@@ -126,6 +175,17 @@ fn label(ms: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mark_stands_under_the_second_that_it_fell_into() {
+        let ends = [300, 200, 100];
+        let columns = [350, 300, 201, 200, 101, 100, 99].map(|at| column_of(at, &ends));
+        assert_eq!(
+            columns,
+            [Some(0), Some(0), Some(0), Some(1), Some(1), None, None]
+        );
+        assert_eq!(column_of(1, &[]), None);
+    }
 
     #[test]
     fn the_axis_reaches_over_what_it_shows() {

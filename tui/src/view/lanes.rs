@@ -7,7 +7,7 @@ use super::workers::bar;
 use crate::{
     format::{age, count, ms, rate},
     theme::Tone,
-    widget::table::{Cell, Column, SortKey, Table},
+    widget::table::{Cell, Column, RowOrder, SortKey, Table},
 };
 
 /// How full a lane is, 0 to 1.
@@ -34,6 +34,7 @@ pub fn note(lane: &LaneView) -> String {
 pub static LANES: Table<LaneView> = Table {
     title: "Lanes",
     empty: "this service has no lanes",
+    order: RowOrder::Kept,
     row_key: |lane| format!("{}/{}", lane.scheduler, lane.name),
     columns: &[
         Column {

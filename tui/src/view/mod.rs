@@ -1,8 +1,8 @@
 //! The screen, drawn from an [`App`] that does not change meanwhile. At 120 columns:
 //!
 //! ```text
-//!  header   who, live or FROZEN, clock, dropped
-//!  banner   what is wrong, in a sentence
+//!  header   who, live or FROZEN, clock, dropped, the screens
+//!  banner   what is wrong, worst first, in sentences
 //!  lag chart                  | workers            | process
 //!  lanes
 //!  job types
@@ -10,21 +10,24 @@
 //! ```
 //!
 //! At 80x24 the four figures that matter stand beside the chart, and one table at a time below it. Smaller: banner,
-//! figures, lanes; smaller than 40x10: the banner alone.
+//! figures, lanes; smaller than 40x10: the banner alone. The other screens are a table with the selected row in full below
+//! it, in place of what lies between banner and footer.
 
+pub mod alerts;
 mod banner;
 mod empty;
 mod header;
-mod help;
+pub mod help;
+mod history;
 mod lag;
 pub mod lanes;
 mod overview;
 mod process;
 pub mod services;
+pub mod snapshots;
 pub mod types;
 mod workers;
 
-use jiff::tz::TimeZone;
 use ratatui::{
     buffer::Buffer,
     layout::{Constraint, Layout, Rect},
@@ -40,8 +43,6 @@ use crate::{
 pub struct Screen<'a> {
     pub app: &'a App,
     pub theme: Theme,
-    /// For the times of day.
-    pub zone: &'a TimeZone,
 }
 
 /// How much room there is.
@@ -87,7 +88,9 @@ impl Widget for &Screen<'_> {
         match (self.app.mode, self.app.view()) {
             (Mode::Help, _) => self.help(body, buf),
             (Mode::Services, _) => self.services(body, buf),
-            (Mode::Overview, None) => self.empty(body, buf),
+            (Mode::Overview | Mode::Alerts | Mode::Snapshots, None) => self.empty(body, buf),
+            (Mode::Alerts, Some(_)) => self.alerts(body, buf),
+            (Mode::Snapshots, Some(_)) => self.snapshots(body, buf),
             (Mode::Overview, Some(view)) => match size {
                 Size::Banner | Size::Compact => self.compact(view, body, buf),
                 Size::Standard => self.standard(view, body, buf),
@@ -100,7 +103,7 @@ impl Widget for &Screen<'_> {
 /// The help page needs the whole screen, and is read for a moment.
 fn banner_rows(mode: Mode) -> u16 {
     match mode {
-        Mode::Overview | Mode::Services => 2,
+        Mode::Overview | Mode::Alerts | Mode::Snapshots | Mode::Services => 2,
         Mode::Help => 0,
     }
 }

@@ -14,7 +14,7 @@ use super::Screen;
 use crate::{
     format::{age, uptime},
     theme::Tone,
-    widget::table::{Cell, Column, SortKey, Table, TableView},
+    widget::table::{Cell, Column, RowOrder, SortKey, Table, TableView},
 };
 
 /// A service as the list shows it.
@@ -61,6 +61,7 @@ pub fn state_word(state: ServiceState) -> (&'static str, Tone) {
 pub static SERVICES: Table<ServiceRow> = Table {
     title: "Services",
     empty: "no service is connected",
+    order: RowOrder::Kept,
     row_key: |row| row.summary.instance.to_string(),
     columns: &[
         Column {

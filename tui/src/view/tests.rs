@@ -1,6 +1,17 @@
 //! What each screen looks like, at the sizes that it is made for.
+//!
+//! A snapshot holds the text of a screen and below it every run of cells that is coloured, bold or reversed, with its row
+//! and column. Dim cells (headings, rules, axes) are left out of that list to keep it readable.
 
-use ratatui::{Terminal, backend::TestBackend, style::Color};
+use std::fmt::Write as _;
+
+use jiff::tz::TimeZone;
+use ratatui::{
+    Terminal,
+    backend::TestBackend,
+    buffer::{Buffer, Cell},
+    style::{Color, Modifier},
+};
 
 use super::*;
 use crate::{
@@ -11,25 +22,84 @@ use crate::{
     world::{Link, Update, World},
 };
 
-fn terminal(app: &App, width: u16, height: u16, colour: bool) -> Terminal<TestBackend> {
+const MODES: [Mode; 5] = [
+    Mode::Overview,
+    Mode::Alerts,
+    Mode::Snapshots,
+    Mode::Help,
+    Mode::Services,
+];
+
+const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
+
+fn buffer(app: &App, width: u16, height: u16, colour: bool) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("draws in memory");
     let screen = Screen {
         app,
         theme: Theme::with_colour(colour),
-        zone: &TimeZone::UTC,
     };
     terminal
         .draw(|frame| frame.render_widget(&screen, frame.area()))
         .expect("draws in memory");
-    terminal
+    terminal.backend().buffer().clone()
+}
+
+fn rows(buffer: &Buffer) -> impl Iterator<Item = &[Cell]> {
+    buffer.content().chunks(usize::from(buffer.area.width))
+}
+
+fn text(cells: &[Cell]) -> String {
+    cells.iter().map(Cell::symbol).collect()
 }
 
 fn drawn(app: &App, width: u16, height: u16) -> String {
-    terminal(app, width, height, false).backend().to_string()
+    let buffer = buffer(app, width, height, false);
+    let lines: Vec<_> = rows(&buffer)
+        .map(|row| text(row).trim_end().to_owned())
+        .collect();
+    lines.join("\n")
+}
+
+/// Nothing for what is plain or dim.
+fn style(cell: &Cell) -> String {
+    let mut words = Vec::new();
+    for (modifier, word) in [(Modifier::BOLD, "bold"), (Modifier::REVERSED, "reversed")] {
+        if cell.modifier.contains(modifier) {
+            words.push(word.to_owned());
+        }
+    }
+    if cell.fg != Color::Reset {
+        words.push(cell.fg.to_string().to_lowercase());
+    }
+    words.join(" ")
+}
+
+/// The text at each of the sizes, and below it the styles.
+fn in_colour(app: &App, sizes: &[(u16, u16)]) -> String {
+    let mut all = String::new();
+    for (width, height) in sizes {
+        let buffer = buffer(app, *width, *height, true);
+        let _ = writeln!(all, "== {width}x{height}");
+        for row in rows(&buffer) {
+            let _ = writeln!(all, "{}", text(row).trim_end());
+        }
+        let _ = writeln!(all, "-- styles");
+        for (y, row) in rows(&buffer).enumerate() {
+            let mut x = 0;
+            for run in row.chunk_by(|a, b| style(a) == style(b)) {
+                let (style, text) = (style(&run[0]), text(run));
+                if !style.is_empty() && !text.trim().is_empty() {
+                    let _ = writeln!(all, "{y:>2},{x:<3} {style:<14} {}", text.trim());
+                }
+                x += run.len();
+            }
+        }
+    }
+    all
 }
 
 fn app(world: World) -> App {
-    let mut app = App::new(None);
+    let mut app = App::new(None, TimeZone::UTC);
     app.take(world);
     app
 }
@@ -42,84 +112,122 @@ fn stalled() -> App {
     app(fixture::world(vec![fixture::stalled()]))
 }
 
-#[test]
-fn healthy_at_80x24() {
-    insta::assert_snapshot!(drawn(&healthy(), 80, 24));
+fn firing() -> App {
+    app(fixture::world(vec![fixture::firing(), fixture::other()]))
+}
+
+fn on(mode: Mode) -> App {
+    let mut app = firing();
+    app.mode = mode;
+    app
+}
+
+fn press(app: &mut App, action: Action) {
+    app.update(action, fixture::NOW_UNIX_NS);
+}
+
+/// 200 lanes and as many types, with names that are too long.
+fn overflowing() -> App {
+    let mut view = fixture::firing();
+    let number = |number: usize| format!("a_lane_with_a_name_that_is_far_too_long_{number:03}");
+    view.lanes = (0..200)
+        .map(|at| fixture::lane(&number(at), at as u64, 1_000_000, at as u64 * 1_000_000))
+        .collect();
+    view.types = (0..200)
+        .map(|at| fixture::job_type(&format!("type_{at:03}_{}", "x".repeat(200)), &number(at)))
+        .collect();
+    view.summary.service = "\x1b[2J".repeat(40);
+    app(fixture::world(vec![view]))
 }
 
 #[test]
-fn stalled_at_80x24() {
-    insta::assert_snapshot!(drawn(&stalled(), 80, 24));
+fn overview_firing() {
+    insta::assert_snapshot!(in_colour(&firing(), &SIZES));
 }
 
 #[test]
-fn stalled_at_120x40() {
-    insta::assert_snapshot!(drawn(&stalled(), 120, 40));
+fn overview_healthy() {
+    insta::assert_snapshot!(in_colour(&healthy(), &SIZES));
 }
 
 #[test]
-fn stalled_at_60x15() {
-    insta::assert_snapshot!(drawn(&stalled(), 60, 15));
+fn overview_small() {
+    insta::assert_snapshot!(in_colour(&stalled(), &[(60, 15), (30, 8)]));
 }
 
 #[test]
-fn stalled_at_30x8() {
-    insta::assert_snapshot!(drawn(&stalled(), 30, 8));
+fn overview_overflowing() {
+    insta::assert_snapshot!(in_colour(&overflowing(), &SIZES[..2]));
 }
 
 #[test]
-fn types_at_80x24() {
+fn alerts() {
+    insta::assert_snapshot!(in_colour(&on(Mode::Alerts), &SIZES));
+}
+
+#[test]
+fn snapshots() {
+    insta::assert_snapshot!(in_colour(&on(Mode::Snapshots), &SIZES));
+}
+
+#[test]
+fn services() {
+    let mut app = firing();
+    app.world.services[1].state = ax_wire::view::ServiceState::Ended;
+    app.mode = Mode::Services;
+    press(&mut app, Action::Step(Step::Down));
+    insta::assert_snapshot!(in_colour(&app, &SIZES));
+}
+
+#[test]
+fn help() {
+    insta::assert_snapshot!(in_colour(&on(Mode::Help), &SIZES));
+}
+
+#[test]
+fn overview_types_sorted() {
     let mut app = stalled();
-    app.update(Action::FocusNext);
-    app.update(Action::Sort(SortBy::NextColumn));
-    insta::assert_snapshot!(drawn(&app, 80, 24));
+    press(&mut app, Action::FocusNext);
+    press(&mut app, Action::Sort(SortBy::NextColumn));
+    insta::assert_snapshot!(in_colour(&app, &SIZES[..1]));
 }
 
+/// Empty, loading, lost, frozen: what differs from the above are the first lines and what stands for figures.
 #[test]
-fn without_a_service_it_says_what_to_do() {
-    let mut world = fixture::world(Vec::new());
-    world.apply(Update::Link(Link::Embedded {
+fn states() {
+    let mut all = String::new();
+    let mut add = |state: &str, app: &App| {
+        let _ = writeln!(all, "# {state}\n{}", in_colour(app, &SIZES[..1]));
+    };
+    let mut empty = fixture::world(Vec::new());
+    empty.apply(Update::Link(Link::Embedded {
         socket: "/tmp/ax-1000/agent.sock".into(),
     }));
-    insta::assert_snapshot!(drawn(&app(world), 80, 24));
+    add("first frame", &app(World::new()));
+    add("no service", &app(empty));
+    let mut loading = fixture::world(Vec::new());
+    loading.services.push(fixture::healthy().summary);
+    add("loading", &app(loading));
+    let mut lost = fixture::world(vec![fixture::healthy()]);
+    lost.services[0].state = ax_wire::view::ServiceState::Lost;
+    lost.now_unix_ns += 5_000_000_000;
+    add("lost", &app(lost));
+    let mut frozen = firing();
+    press(&mut frozen, Action::Freeze);
+    add("frozen", &frozen);
+    let mut quiet = healthy();
+    press(&mut quiet, Action::Open(Mode::Alerts));
+    add("no alerts", &quiet);
+    press(&mut quiet, Action::Open(Mode::Snapshots));
+    add("no snapshots", &quiet);
+    insta::assert_snapshot!(all);
 }
 
 #[test]
-fn the_first_frame_says_that_it_looks_for_an_agent() {
-    let text = drawn(&app(World::new()), 80, 24);
-    assert!(text.contains("looking for an agent"), "{text}");
-    assert!(text.contains("no agent"), "{text}");
-}
-
-#[test]
-fn loading_names_the_service() {
-    let mut world = fixture::world(Vec::new());
-    world.services.push(fixture::healthy().summary);
-    let text = drawn(&app(world), 80, 24);
-    assert!(
-        text.contains("waiting for the first sample of checkout"),
-        "{text}"
-    );
-}
-
-#[test]
-fn frozen_says_since_when() {
+fn the_banner_alone_says_that_it_is_frozen() {
     let mut app = stalled();
-    app.update(Action::Freeze);
-    let text = drawn(&app, 80, 24);
-    assert!(text.contains("FROZEN since 14:03:27"), "{text}");
-    assert!(
-        drawn(&app, 30, 8).contains("FROZEN"),
-        "the banner alone says it too"
-    );
-}
-
-#[test]
-fn a_lost_service_keeps_its_last_figures_on_screen() {
-    let mut world = fixture::world(vec![fixture::healthy()]);
-    world.services[0].state = ax_wire::view::ServiceState::Lost;
-    world.now_unix_ns += 5_000_000_000;
-    insta::assert_snapshot!(drawn(&app(world), 80, 24));
+    press(&mut app, Action::Freeze);
+    assert!(drawn(&app, 30, 8).contains("FROZEN"));
 }
 
 #[test]
@@ -137,30 +245,38 @@ fn a_lost_agent_is_said_and_the_figures_stay() {
 }
 
 #[test]
-fn help_lists_every_binding() {
-    let mut app = healthy();
-    app.update(Action::Help);
-    let text = drawn(&app, 80, 24);
+fn help_lists_every_binding_and_can_be_read_to_its_end() {
+    let mut app = on(Mode::Help);
+    let whole = drawn(&app, 80, 60);
     for binding in BINDINGS {
-        assert!(text.contains(binding.label), "{} in\n{text}", binding.label);
-        assert!(text.contains(binding.help), "{} in\n{text}", binding.help);
+        assert!(
+            whole.contains(binding.label),
+            "{} in\n{whole}",
+            binding.label
+        );
+        assert!(whole.contains(binding.help), "{} in\n{whole}", binding.help);
     }
+    let last = whole.lines().filter(|line| !line.is_empty()).nth_back(1);
+    let last = last.expect("has lines");
+    assert!(!drawn(&app, 80, 24).contains(last));
+    press(&mut app, Action::Step(Step::Bottom));
+    assert!(drawn(&app, 80, 24).contains(last));
 }
 
 #[test]
-fn services_at_80x24() {
-    let mut app = app(fixture::world(vec![fixture::healthy(), fixture::other()]));
-    app.update(Action::Services);
-    app.update(Action::Step(Step::Down));
-    insta::assert_snapshot!(drawn(&app, 80, 24));
+fn what_became_of_a_capture_is_said_in_the_footer() {
+    let mut app = firing();
+    press(&mut app, Action::Capture);
+    assert!(drawn(&app, 80, 24).ends_with(" taking a snapshot .."));
 }
 
 #[test]
 fn the_demo_says_where_it_is() {
-    let mut app = App::new(Some(DemoNote {
+    let note = DemoNote {
         url: "http://127.0.0.1:4321".to_owned(),
         ended: None,
-    }));
+    };
+    let mut app = App::new(Some(note), TimeZone::UTC);
     assert!(drawn(&app, 80, 24).contains("demo http://127.0.0.1:4321"));
     if let Some(demo) = &mut app.demo {
         demo.ended = Some("exit status: 1: no port".to_owned());
@@ -182,31 +298,44 @@ fn the_demo_says_where_it_is() {
 
 #[test]
 fn colour_repeats_what_is_said_and_can_be_left_out() {
-    let app = stalled();
-    let colours = |colour| {
-        let terminal = terminal(&app, 120, 40, colour);
-        let cells = terminal.backend().buffer().content().iter();
-        cells.filter(|cell| cell.fg != Color::Reset).count()
-    };
-    assert!(colours(true) > 0);
-    assert_eq!(colours(false), 0);
+    for mode in MODES {
+        let app = on(mode);
+        for (width, height) in SIZES {
+            let (colour, plain) = (
+                buffer(&app, width, height, true),
+                buffer(&app, width, height, false),
+            );
+            let mut coloured = 0;
+            for (with, without) in colour.content().iter().zip(plain.content()) {
+                assert_eq!(with.symbol(), without.symbol());
+                assert_eq!(with.modifier, without.modifier);
+                assert_eq!((without.fg, without.bg), (Color::Reset, Color::Reset));
+                coloured += usize::from(with.fg != Color::Reset);
+            }
+            assert!(
+                coloured > 0 || mode == Mode::Help,
+                "{mode:?} at {width}x{height}"
+            );
+        }
+    }
 }
 
 #[test]
 fn no_size_is_too_small() {
-    let mut app = stalled();
-    for mode in [Mode::Overview, Mode::Help, Mode::Services] {
-        app.mode = mode;
-        for (width, height) in [
-            (1, 1),
-            (5, 3),
-            (40, 10),
-            (79, 23),
-            (80, 5),
-            (10, 60),
-            (300, 100),
-        ] {
-            drawn(&app, width, height);
+    for mut app in [stalled(), overflowing()] {
+        for mode in MODES {
+            app.mode = mode;
+            for (width, height) in [
+                (1, 1),
+                (5, 3),
+                (40, 10),
+                (79, 23),
+                (80, 5),
+                (10, 60),
+                (300, 100),
+            ] {
+                drawn(&app, width, height);
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     theme::Tone,
     widget::{
         chart::sparkline,
-        table::{Cell, Column, SortKey, Table},
+        table::{Cell, Column, RowOrder, SortKey, Table},
     },
 };
 
@@ -54,6 +54,7 @@ fn trend(row: &TypeView) -> String {
 pub static TYPES: Table<TypeView> = Table {
     title: "Job types",
     empty: "no job has been submitted and no named task spawned",
+    order: RowOrder::Kept,
     row_key: |row| format!("{:?}/{}/{}", row.kind, home(row), row.name),
     columns: &[
         Column {

@@ -80,8 +80,18 @@ pub struct Table<R: 'static> {
     pub title: &'static str,
     pub columns: &'static [Column<R>],
     pub row_key: fn(&R) -> RowKey,
+    pub order: RowOrder,
     /// What stands in place of rows while there are none.
     pub empty: &'static str,
+}
+
+/// How rows stand before anybody sorted them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowOrder {
+    /// Each keeps its place, new ones come last: for things whose figures are read again and again.
+    Kept,
+    /// As they are handed in: for a history, newest first.
+    AsGiven,
 }
 
 /// Widest that the first column grows: beyond it, figures would stand too far from the name they belong to.
@@ -126,6 +136,9 @@ impl TableState {
     /// Makes room for the rows there are now: known ones stay where they are, new ones come last.
     pub fn sync<R>(&mut self, table: &Table<R>, rows: &[R]) {
         let keys: Vec<RowKey> = rows.iter().map(table.row_key).collect();
+        if table.order == RowOrder::AsGiven && self.sorting.is_none() {
+            self.order.clear();
+        }
         self.order.retain(|key| keys.contains(key));
         for key in keys {
             if !self.order.contains(&key) {
@@ -184,6 +197,12 @@ impl TableState {
     /// The row that the keys act on.
     pub fn selected(&self) -> Option<&RowKey> {
         self.selected.as_ref()
+    }
+
+    /// The same, as a row of `rows`.
+    pub fn selected_row<'a, R>(&self, table: &Table<R>, rows: &'a [R]) -> Option<&'a R> {
+        let selected = self.selected.as_ref()?;
+        rows.iter().find(|row| (table.row_key)(row) == *selected)
     }
 
     fn selected_index(&self) -> usize {
@@ -321,6 +340,7 @@ mod tests {
     static TABLE: Table<Row> = Table {
         title: "Things",
         empty: "none",
+        order: RowOrder::Kept,
         row_key: |row| row.0.to_owned(),
         columns: &[
             Column {
@@ -377,6 +397,21 @@ mod tests {
             "unknown stays last"
         );
         assert_eq!(state.sorted_by(&TABLE), "by ms ▲");
+    }
+
+    #[test]
+    fn a_history_stands_as_it_is_told_until_it_is_sorted() {
+        let history = Table {
+            order: RowOrder::AsGiven,
+            columns: TABLE.columns,
+            ..TABLE
+        };
+        let mut state = TableState::default();
+        state.sync(&history, &[("old", Some(1))]);
+        let rows = [("new", Some(2)), ("old", Some(1))];
+        state.sync(&history, &rows);
+        assert_eq!(shown(&state, &rows), ["new", "old"]);
+        assert_eq!(state.selected.as_deref(), Some("old"));
     }
 
     #[test]

@@ -1,0 +1,411 @@
+//! The state of the dashboard and how actions change it. No pixels here: what is drawn is in `view`.
+
+use ax_wire::{
+    InstanceId,
+    alert::AlertState,
+    frame::{Capture, Captured},
+    view::{ServiceView, WorkerView},
+};
+use jiff::tz::TimeZone;
+
+use crate::{
+    format::printable,
+    keys::Action,
+    theme::Tone,
+    view::{
+        alerts::{ALERTS, AlertRow},
+        lanes::LANES,
+        services::{SERVICES, ServiceRow},
+        snapshots::{SNAPSHOTS, SnapshotRow},
+        types::TYPES,
+    },
+    widget::table::{SortBy, Step, TableState},
+    world::{Link, ServiceFeed, World},
+};
+
+/// How long the footer tells what became of a wish.
+const NOTE_NS: u64 = 15_000_000_000;
+
+/// Which page is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Overview,
+    Alerts,
+    Snapshots,
+    Help,
+    Services,
+}
+
+/// The screens, in the order in which tab goes through them, each with its key and its name. Help and the list of
+/// services are no screens but pages over them.
+pub const SCREENS: &[(Mode, char, &str)] = &[
+    (Mode::Overview, '1', "Overview"),
+    (Mode::Alerts, '7', "Alerts"),
+    (Mode::Snapshots, '8', "Snapshots"),
+];
+
+/// Which panel of the overview the keys act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Panel {
+    Workers,
+    Lanes,
+    Types,
+}
+
+impl Panel {
+    fn next(self) -> Self {
+        match self {
+            Self::Workers => Self::Lanes,
+            Self::Lanes => Self::Types,
+            Self::Types => Self::Workers,
+        }
+    }
+
+    fn previous(self) -> Self {
+        self.next().next()
+    }
+}
+
+/// Whether the screen follows the services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    Live,
+    /// The world is not replaced by newer ones.
+    Frozen {
+        since_unix_ns: u64,
+    },
+}
+
+/// The demo service of `ax-top demo`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DemoNote {
+    pub url: String,
+    /// How it ended, where it did so by itself.
+    pub ended: Option<String>,
+}
+
+/// What became of a wish, in the footer for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    pub text: String,
+    pub tone: Tone,
+    until_unix_ns: u64,
+}
+
+/// Everything that a frame is drawn from.
+#[derive(Clone, Debug)]
+pub struct App {
+    pub world: World,
+    pub shown: Option<InstanceId>,
+    pub mode: Mode,
+    pub focus: Panel,
+    pub pace: Pace,
+    pub lanes: TableState,
+    pub types: TableState,
+    pub services: TableState,
+    pub alerts: TableState,
+    pub snapshots: TableState,
+    /// The first line of the help page that is drawn.
+    pub first_help_line: usize,
+    /// The first worker that is drawn, where not all find room.
+    pub first_worker: usize,
+    pub demo: Option<DemoNote>,
+    pub note: Option<Note>,
+    pub quit: bool,
+    /// For the times of day.
+    pub zone: TimeZone,
+}
+
+impl App {
+    pub fn new(demo: Option<DemoNote>, zone: TimeZone) -> Self {
+        Self {
+            world: World::new(),
+            shown: None,
+            mode: Mode::Overview,
+            focus: Panel::Lanes,
+            pace: Pace::Live,
+            lanes: TableState::default(),
+            types: TableState::default(),
+            services: TableState::default(),
+            alerts: TableState::default(),
+            snapshots: TableState::default(),
+            first_help_line: 0,
+            first_worker: 0,
+            demo,
+            note: None,
+            quit: false,
+            zone,
+        }
+    }
+
+    /// Shows a newer world, unless the screen is frozen. Returns whether it did.
+    pub fn take(&mut self, world: World) -> bool {
+        if self.pace != Pace::Live {
+            return false;
+        }
+        self.world = world;
+        self.show(self.world.choose(self.shown));
+        true
+    }
+
+    /// Does what the user asked for. What comes back is to be asked of the agent.
+    pub fn update(&mut self, action: Action, now_unix_ns: u64) -> Option<Capture> {
+        match action {
+            Action::Quit => self.quit = true,
+            Action::Open(screen) => self.mode = screen,
+            Action::Toggle(page) => self.toggle(page),
+            Action::NextScreen => self.turn_screen(1),
+            Action::PreviousScreen => self.turn_screen(SCREENS.len() - 1),
+            Action::Capture => return self.capture(now_unix_ns),
+            Action::Back => self.mode = Mode::Overview,
+            Action::Enter => self.enter(),
+            Action::FocusNext => self.focus = self.focus.next(),
+            Action::FocusPrevious => self.focus = self.focus.previous(),
+            Action::Step(step) => self.step(step),
+            Action::Sort(by) => self.sort(by),
+            Action::Freeze if self.pace == Pace::Live => {
+                self.pace = Pace::Frozen {
+                    since_unix_ns: self.world.now_unix_ns,
+                };
+            }
+            Action::Freeze | Action::Resume => self.pace = Pace::Live,
+            Action::NextService => self.turn(1),
+            Action::PreviousService => self.turn(self.world.services.len().saturating_sub(1)),
+        }
+        None
+    }
+
+    /// Tells what became of a capture.
+    pub fn captured(&mut self, captured: Captured, now_unix_ns: u64) {
+        match captured.outcome {
+            Ok(snapshot) => self.say(
+                &format!("snapshot written: {}", snapshot.path),
+                Tone::Good,
+                now_unix_ns,
+            ),
+            Err(why) => self.say(&format!("no snapshot: {why}"), Tone::Warning, now_unix_ns),
+        }
+    }
+
+    /// Takes a note away when its time is over. Returns whether it did.
+    pub fn expire_note(&mut self, now_unix_ns: u64) -> bool {
+        self.note
+            .take_if(|note| note.until_unix_ns <= now_unix_ns)
+            .is_some()
+    }
+
+    /// The figures of the service that is shown.
+    pub fn feed(&self) -> Option<&ServiceFeed> {
+        self.world.feed(self.shown?)
+    }
+
+    /// The newest view of the service that is shown.
+    pub fn view(&self) -> Option<&ServiceView> {
+        self.feed()?.view.as_deref()
+    }
+
+    /// The rows of the list of services.
+    pub fn service_rows(&self) -> Vec<ServiceRow> {
+        self.world
+            .services
+            .iter()
+            .map(|summary| ServiceRow {
+                summary: summary.clone(),
+                now_unix_ns: self.world.now_unix_ns,
+                shown: Some(summary.instance) == self.shown,
+            })
+            .collect()
+    }
+
+    /// The rows of the list of alerts.
+    pub fn alert_rows(&self) -> Vec<AlertRow> {
+        let alerts = self.view().map(|view| view.alerts.as_slice());
+        alerts
+            .unwrap_or_default()
+            .iter()
+            .map(|alert| AlertRow {
+                alert: alert.clone(),
+                now_unix_ns: self.world.now_unix_ns,
+                zone: self.zone.clone(),
+            })
+            .collect()
+    }
+
+    /// The rows of the list of snapshots.
+    pub fn snapshot_rows(&self) -> Vec<SnapshotRow> {
+        let snapshots = self.view().map(|view| view.snapshots.as_slice());
+        snapshots
+            .unwrap_or_default()
+            .iter()
+            .map(|snapshot| SnapshotRow {
+                snapshot: snapshot.clone(),
+                now_unix_ns: self.world.now_unix_ns,
+                zone: self.zone.clone(),
+            })
+            .collect()
+    }
+
+    /// How many alerts of the service that is shown fire.
+    pub fn firing(&self) -> usize {
+        let firing = |view: &ServiceView| {
+            let alerts = view.alerts.iter();
+            alerts
+                .filter(|alert| alert.state == AlertState::Firing)
+                .count()
+        };
+        self.view().map_or(0, firing)
+    }
+
+    /// How many snapshots of the service that is shown there are.
+    pub fn snapshot_count(&self) -> usize {
+        self.view().map_or(0, |view| view.snapshots.len())
+    }
+
+    /// All workers of a view, runtime by runtime.
+    pub fn workers(view: &ServiceView) -> impl Iterator<Item = &WorkerView> {
+        view.runtimes.iter().flat_map(|runtime| &runtime.workers)
+    }
+
+    fn toggle(&mut self, mode: Mode) {
+        self.mode = if self.mode == mode {
+            Mode::Overview
+        } else {
+            mode
+        };
+    }
+
+    /// Opens the screen that stands `by` places further; from a page over the screens, the first.
+    fn turn_screen(&mut self, by: usize) {
+        let at = SCREENS.iter().position(|(mode, ..)| *mode == self.mode);
+        let next = at.map_or(0, |at| (at + by) % SCREENS.len());
+        self.mode = SCREENS[next].0;
+    }
+
+    fn capture(&mut self, now_unix_ns: u64) -> Option<Capture> {
+        let agent = !matches!(self.world.link, Link::Connecting { .. });
+        let asked = self.shown.filter(|_| agent);
+        let (text, tone) = match (asked, agent) {
+            (Some(_), _) => ("taking a snapshot ..", Tone::Plain),
+            (None, true) => ("no snapshot: no service is shown", Tone::Warning),
+            (None, false) => (
+                "no snapshot: no agent is connected to take it",
+                Tone::Warning,
+            ),
+        };
+        self.say(text, tone, now_unix_ns);
+        asked.map(|instance| Capture { instance })
+    }
+
+    fn say(&mut self, text: &str, tone: Tone, now_unix_ns: u64) {
+        self.note = Some(Note {
+            text: printable(text),
+            tone,
+            until_unix_ns: now_unix_ns.saturating_add(NOTE_NS),
+        });
+    }
+
+    fn show(&mut self, instance: Option<InstanceId>) {
+        if self.shown != instance {
+            self.shown = instance;
+            self.first_worker = 0;
+        }
+        let rows = self.service_rows();
+        self.services.sync(&SERVICES, &rows);
+        let view = self.feed().and_then(|feed| feed.view.clone());
+        if let Some(view) = view {
+            self.lanes.sync(&LANES, &view.lanes);
+            self.types.sync(&TYPES, &view.types);
+        }
+        let (alerts, snapshots) = (self.alert_rows(), self.snapshot_rows());
+        self.alerts.sync(&ALERTS, &alerts);
+        self.snapshots.sync(&SNAPSHOTS, &snapshots);
+    }
+
+    fn enter(&mut self) {
+        if self.mode == Mode::Services {
+            let selected = self.services.selected().cloned();
+            let instance = self
+                .world
+                .services
+                .iter()
+                .map(|service| service.instance)
+                .find(|instance| Some(instance.to_string()) == selected);
+            self.show(instance.or(self.shown));
+            self.mode = Mode::Overview;
+        }
+    }
+
+    /// Shows the service that stands `by` places further down the list.
+    fn turn(&mut self, by: usize) {
+        let services = &self.world.services;
+        let at = services
+            .iter()
+            .position(|service| Some(service.instance) == self.shown)
+            .unwrap_or_default();
+        if let Some(next) = services.get((at + by) % services.len().max(1)) {
+            self.show(Some(next.instance));
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        match (self.mode, self.focus) {
+            (Mode::Help, _) => {
+                let last = crate::view::help::last_line();
+                self.first_help_line = stepped(self.first_help_line, step, last);
+            }
+            (Mode::Services, _) => self.services.step(step),
+            (Mode::Alerts, _) => self.alerts.step(step),
+            (Mode::Snapshots, _) => self.snapshots.step(step),
+            (Mode::Overview, Panel::Lanes) => self.lanes.step(step),
+            (Mode::Overview, Panel::Types) => self.types.step(step),
+            (Mode::Overview, Panel::Workers) => {
+                let workers = self.view().map_or(0, |view| Self::workers(view).count());
+                self.first_worker = stepped(self.first_worker, step, workers.saturating_sub(1));
+            }
+        }
+    }
+
+    fn sort(&mut self, by: SortBy) {
+        match self.mode {
+            Mode::Services => {
+                let rows = self.service_rows();
+                self.services.sort(&SERVICES, &rows, by);
+            }
+            Mode::Alerts => {
+                let rows = self.alert_rows();
+                self.alerts.sort(&ALERTS, &rows, by);
+            }
+            Mode::Snapshots => {
+                let rows = self.snapshot_rows();
+                self.snapshots.sort(&SNAPSHOTS, &rows, by);
+            }
+            Mode::Overview => self.sort_panel(by),
+            Mode::Help => {}
+        }
+    }
+
+    fn sort_panel(&mut self, by: SortBy) {
+        let Some(view) = self.feed().and_then(|feed| feed.view.clone()) else {
+            return;
+        };
+        match self.focus {
+            Panel::Lanes => self.lanes.sort(&LANES, &view.lanes, by),
+            Panel::Types => self.types.sort(&TYPES, &view.types, by),
+            // A worker's place is its number.
+            Panel::Workers => {}
+        }
+    }
+}
+
+/// Where a step leads from `at`, the last place being `last`.
+fn stepped(at: usize, step: Step, last: usize) -> usize {
+    match step {
+        Step::Up => at.saturating_sub(1),
+        Step::Down => (at + 1).min(last),
+        Step::Top => 0,
+        Step::Bottom => last,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! What the actions do to the state.
+
+use ax_wire::view::ServiceState;
+
+use super::*;
+use crate::fixture;
+
+fn app() -> App {
+    let mut app = App::new(None, TimeZone::UTC);
+    app.take(fixture::world(vec![fixture::stalled(), fixture::other()]));
+    app
+}
+
+#[test]
+fn a_frozen_screen_takes_no_newer_world_until_resumed() {
+    let mut app = app();
+    app.update(Action::Freeze, fixture::NOW_UNIX_NS);
+    assert_eq!(
+        app.pace,
+        Pace::Frozen {
+            since_unix_ns: fixture::NOW_UNIX_NS
+        }
+    );
+    let mut newer = fixture::world(vec![fixture::healthy()]);
+    newer.now_unix_ns += 1_000_000_000;
+    assert!(!app.take(newer.clone()));
+    assert_eq!(app.view().map(|view| view.stalls.len()), Some(1));
+    app.update(Action::Resume, fixture::NOW_UNIX_NS);
+    assert!(app.take(newer));
+    assert_eq!(app.view().map(|view| view.stalls.len()), Some(0));
+    app.update(Action::Freeze, fixture::NOW_UNIX_NS);
+    app.update(Action::Freeze, fixture::NOW_UNIX_NS);
+    assert_eq!(app.pace, Pace::Live, "space lets it go on as well");
+}
+
+#[test]
+fn pages_open_and_close() {
+    let mut app = app();
+    app.update(Action::Toggle(Mode::Help), fixture::NOW_UNIX_NS);
+    assert_eq!(app.mode, Mode::Help);
+    app.update(Action::Toggle(Mode::Services), fixture::NOW_UNIX_NS);
+    assert_eq!(app.mode, Mode::Services);
+    app.update(Action::Toggle(Mode::Services), fixture::NOW_UNIX_NS);
+    assert_eq!(app.mode, Mode::Overview);
+    app.update(Action::Toggle(Mode::Help), fixture::NOW_UNIX_NS);
+    app.update(Action::Back, fixture::NOW_UNIX_NS);
+    assert_eq!(app.mode, Mode::Overview);
+    app.update(Action::Quit, fixture::NOW_UNIX_NS);
+    assert!(app.quit);
+}
+
+#[test]
+fn tab_goes_round_the_screens_and_a_number_opens_one() {
+    let mut app = app();
+    for mode in [Mode::Alerts, Mode::Snapshots, Mode::Overview] {
+        app.update(Action::NextScreen, fixture::NOW_UNIX_NS);
+        assert_eq!(app.mode, mode);
+    }
+    app.update(Action::PreviousScreen, fixture::NOW_UNIX_NS);
+    assert_eq!(app.mode, Mode::Snapshots);
+    app.update(Action::Toggle(Mode::Help), fixture::NOW_UNIX_NS);
+    app.update(Action::NextScreen, fixture::NOW_UNIX_NS);
+    assert_eq!(app.mode, Mode::Overview, "from a page over the screens");
+    app.update(Action::Open(Mode::Alerts), fixture::NOW_UNIX_NS);
+    assert_eq!(app.mode, Mode::Alerts);
+}
+
+#[test]
+fn a_capture_is_asked_of_the_agent_and_its_outcome_told_for_a_while() {
+    let mut app = app();
+    let asked = app.update(Action::Capture, fixture::NOW_UNIX_NS);
+    let instance = fixture::instance(1);
+    assert_eq!(asked, Some(Capture { instance }));
+    let note = |app: &App| app.note.as_ref().map(|note| note.text.clone());
+    assert_eq!(note(&app).as_deref(), Some("taking a snapshot .."));
+    let mut captured = Captured {
+        instance,
+        outcome: Err("one was taken 2 s ago".to_owned()),
+    };
+    app.captured(captured.clone(), fixture::NOW_UNIX_NS);
+    assert_eq!(
+        note(&app).as_deref(),
+        Some("no snapshot: one was taken 2 s ago")
+    );
+    captured.outcome = Ok(fixture::firing().snapshots[0].clone());
+    app.captured(captured, fixture::NOW_UNIX_NS);
+    assert!(note(&app).is_some_and(|note| note.starts_with("snapshot written: /")));
+    assert!(!app.expire_note(fixture::NOW_UNIX_NS + NOTE_NS - 1));
+    assert!(app.expire_note(fixture::NOW_UNIX_NS + NOTE_NS));
+    assert_eq!(app.note, None);
+}
+
+#[test]
+fn without_an_agent_no_capture_is_asked_for() {
+    let mut app = app();
+    app.world
+        .apply(crate::world::Update::Link(Link::Connecting {
+            problem: None,
+        }));
+    assert_eq!(app.update(Action::Capture, fixture::NOW_UNIX_NS), None);
+    assert!(app.note.is_some_and(|note| note.text.contains("no agent")));
+}
+
+#[test]
+fn focus_goes_round_both_ways() {
+    let mut app = app();
+    for panel in [Panel::Types, Panel::Workers, Panel::Lanes] {
+        app.update(Action::FocusNext, fixture::NOW_UNIX_NS);
+        assert_eq!(app.focus, panel);
+    }
+    app.update(Action::FocusPrevious, fixture::NOW_UNIX_NS);
+    assert_eq!(app.focus, Panel::Workers);
+}
+
+#[test]
+fn services_are_turned_over_and_picked() {
+    let mut app = app();
+    assert_eq!(app.shown, Some(fixture::instance(1)));
+    app.update(Action::NextService, fixture::NOW_UNIX_NS);
+    assert_eq!(app.shown, Some(fixture::instance(2)));
+    app.update(Action::NextService, fixture::NOW_UNIX_NS);
+    assert_eq!(app.shown, Some(fixture::instance(1)), "round the end");
+    app.update(Action::PreviousService, fixture::NOW_UNIX_NS);
+    assert_eq!(app.shown, Some(fixture::instance(2)));
+    app.update(Action::Toggle(Mode::Services), fixture::NOW_UNIX_NS);
+    app.update(Action::Step(Step::Top), fixture::NOW_UNIX_NS);
+    app.update(Action::Enter, fixture::NOW_UNIX_NS);
+    assert_eq!(app.shown, Some(fixture::instance(1)));
+    assert_eq!(app.mode, Mode::Overview);
+}
+
+#[test]
+fn no_service_is_no_trouble() {
+    let mut app = App::new(None, TimeZone::UTC);
+    for binding in crate::keys::BINDINGS {
+        app.update(binding.action, fixture::NOW_UNIX_NS);
+    }
+    app.take(World::new());
+    assert_eq!(app.shown, None);
+}
+
+#[test]
+fn a_restarted_service_is_followed() {
+    let mut app = app();
+    let mut old = fixture::stalled();
+    old.summary.state = ServiceState::Ended;
+    let mut new = fixture::healthy();
+    new.summary.instance = fixture::instance(3);
+    app.take(fixture::world(vec![fixture::other(), old.clone()]));
+    assert_eq!(
+        app.shown,
+        Some(fixture::instance(1)),
+        "stays with what was shown"
+    );
+    app.take(fixture::world(vec![fixture::other(), new, old]));
+    assert_eq!(app.shown, Some(fixture::instance(3)));
+}
+
+#[test]
+fn the_workers_panel_scrolls_no_further_than_its_last() {
+    let mut app = app();
+    app.focus = Panel::Workers;
+    for _ in 0..5 {
+        app.update(Action::Step(Step::Down), fixture::NOW_UNIX_NS);
+    }
+    assert_eq!(app.first_worker, 1);
+}

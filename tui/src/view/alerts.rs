@@ -1,0 +1,172 @@
+//! Alerts: what fires, and the history of what did.
+
+use ax_wire::alert::Alert;
+use jiff::tz::TimeZone;
+use ratatui::{
+    buffer::Buffer,
+    layout::{
+        HorizontalAlignment::{Left, Right},
+        Rect,
+    },
+};
+
+use super::{Screen, history::Detail};
+use crate::{
+    format::{age, maybe_time_of_day, printable, time_of_day},
+    theme::Tone,
+    widget::table::{Cell, Column, RowOrder, SortKey, Table},
+    words::{alert_name, figure, lasted_ns, state_word},
+};
+
+/// An alert as the list shows it.
+#[derive(Clone, Debug)]
+pub struct AlertRow {
+    pub alert: Alert,
+    pub now_unix_ns: u64,
+    pub zone: TimeZone,
+}
+
+impl AlertRow {
+    fn lasted_ns(&self) -> u64 {
+        lasted_ns(&self.alert, self.now_unix_ns)
+    }
+
+    fn figure(&self, value: f64) -> Cell {
+        Cell::plain(figure(value, self.alert.unit))
+    }
+
+    fn time(&self, unix_ns: Option<u64>) -> Cell {
+        Cell::plain(maybe_time_of_day(unix_ns, &self.zone))
+    }
+}
+
+/// One row an alert.
+pub static ALERTS: Table<AlertRow> = Table {
+    title: "Alerts",
+    empty: "no alert has begun since the agent knows this service",
+    order: RowOrder::AsGiven,
+    row_key: |row| format!("{}/{}", alert_name(&row.alert), row.alert.began_unix_ns),
+    columns: &[
+        Column {
+            title: "rule",
+            width: 14,
+            align: Left,
+            keep: 20,
+            cell: |row| Cell::new(alert_name(&row.alert), Tone::Strong),
+            sort: |row| SortKey::Text(alert_name(&row.alert)),
+        },
+        Column {
+            title: "state",
+            width: 7,
+            align: Left,
+            keep: 19,
+            cell: |row| {
+                let (word, tone) = state_word(&row.alert);
+                Cell::new(word, tone)
+            },
+            sort: |row| SortKey::Text(state_word(&row.alert).0.to_owned()),
+        },
+        Column {
+            title: "severity",
+            width: 8,
+            align: Left,
+            keep: 18,
+            cell: |row| {
+                let (_, tone) = state_word(&row.alert);
+                Cell::new(row.alert.severity.to_string(), tone)
+            },
+            sort: |row| SortKey::Number(Some(f64::from(row.alert.severity as u8))),
+        },
+        Column {
+            title: "began",
+            width: 8,
+            align: Right,
+            keep: 17,
+            cell: |row| row.time(Some(row.alert.began_unix_ns)),
+            sort: |row| SortKey::number(Some(row.alert.began_unix_ns)),
+        },
+        Column {
+            title: "fired",
+            width: 8,
+            align: Right,
+            keep: 5,
+            cell: |row| row.time(row.alert.fired_unix_ns),
+            sort: |row| SortKey::number(row.alert.fired_unix_ns),
+        },
+        Column {
+            title: "ended",
+            width: 8,
+            align: Right,
+            keep: 6,
+            cell: |row| row.time(row.alert.resolved_unix_ns),
+            sort: |row| SortKey::number(row.alert.resolved_unix_ns),
+        },
+        Column {
+            title: "lasted",
+            width: 7,
+            align: Right,
+            keep: 14,
+            cell: |row| Cell::plain(age(row.lasted_ns())),
+            sort: |row| SortKey::number(Some(row.lasted_ns())),
+        },
+        Column {
+            title: "value",
+            width: 9,
+            align: Right,
+            keep: 10,
+            cell: |row| row.figure(row.alert.value),
+            sort: |row| SortKey::Number(Some(row.alert.value)),
+        },
+        Column {
+            title: "peak",
+            width: 9,
+            align: Right,
+            keep: 16,
+            cell: |row| row.figure(row.alert.peak),
+            sort: |row| SortKey::Number(Some(row.alert.peak)),
+        },
+        Column {
+            title: "threshold",
+            width: 9,
+            align: Right,
+            keep: 15,
+            cell: |row| row.figure(row.alert.threshold),
+            sort: |row| SortKey::Number(Some(row.alert.threshold)),
+        },
+    ],
+};
+
+impl Screen<'_> {
+    pub(super) fn alerts(&self, area: Rect, buf: &mut Buffer) {
+        let rows = self.app.alert_rows();
+        let detail = |row: &AlertRow| Detail {
+            first: printable(&format!(
+                "{}: {}",
+                alert_name(&row.alert),
+                row.alert.sentence
+            )),
+            second: times(row),
+        };
+        self.history(&ALERTS, &rows, &self.app.alerts, None, detail, area, buf);
+    }
+}
+
+/// `began 14:03:15, fired 14:03:25, ended 14:03:50: value 180.0 ms, peak 412.0 ms, threshold 50.0 ms`.
+fn times(row: &AlertRow) -> String {
+    let alert = &row.alert;
+    let at = |what: &str, unix_ns: Option<u64>| {
+        unix_ns.map_or_else(String::new, |unix_ns| {
+            format!(", {what} {}", time_of_day(unix_ns, &row.zone))
+        })
+    };
+    let shown = |value| figure(value, alert.unit);
+    format!(
+        "began {}{}{}: value {}, peak {}, threshold {}",
+        time_of_day(alert.began_unix_ns, &row.zone),
+        at("fired", alert.fired_unix_ns),
+        at("ended", alert.resolved_unix_ns),
+        shown(alert.value),
+        shown(alert.peak),
+        shown(alert.threshold)
+    )
+}
