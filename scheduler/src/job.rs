@@ -118,8 +118,8 @@ impl<'a, F> JobBuilder<'a, F> {
     ///
     /// # Errors
     ///
-    /// Where the lane is full and its policy has no room for it (counted as rejected), closed or foreign, where there is no runtime, and where priority
-    /// or timeout are out of range. The closure is dropped.
+    /// Where the lane is full and its policy has no room for it (counted as rejected), closed or foreign, where there is
+    /// no runtime, and where priority or timeout are out of range. The closure is dropped.
     #[track_caller]
     pub fn submit<Fut, T, E>(self) -> Result<JobHandle<T>, SubmitError>
     where

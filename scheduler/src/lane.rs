@@ -1,6 +1,6 @@
 //! Lanes as the user sees them: opened by name, cheap to clone.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, panic::Location, sync::Arc, time::Duration};
 
 use ax_wire::sample::LaneSample;
 
@@ -250,10 +250,13 @@ impl<'a> LaneBuilder<'a> {
     ///
     /// Where a setting is out of range, where the scheduler has a lane of this name with other settings, and after the
     /// scheduler's shutdown.
+    #[track_caller]
     pub fn open(self) -> Result<Lane, LaneError> {
         self.settings.check(self.name)?;
         Ok(Lane {
-            shared: self.scheduler.open(self.name, &self.settings)?,
+            shared: self
+                .scheduler
+                .open(self.name, &self.settings, Location::caller())?,
             scheduler: Arc::clone(self.scheduler),
         })
     }

@@ -49,6 +49,7 @@ mod order;
 mod place;
 mod policy;
 pub mod priority;
+mod repeats;
 mod room;
 mod runner;
 mod scheduler;

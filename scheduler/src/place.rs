@@ -121,6 +121,9 @@ impl Future for Ready {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let me = self.get_mut();
+        if !me.lane.has_runtime() {
+            return Poll::Ready(Err(SubmitError::NoRuntime));
+        }
         me.lane.poll_place(&mut me.in_line, me.load, cx)
     }
 }

@@ -163,10 +163,12 @@ impl fmt::Display for Settings {
         if let Some(bytes) = capacity_bytes {
             write!(f, " and {bytes} bytes")?;
         }
-        write!(
-            f,
-            ", high water {high_water_percent} %, when full {when_full}"
-        )?;
+        if *high_water_percent != DEFAULT_HIGH_WATER_PERCENT {
+            write!(f, ", high water {high_water_percent} %")?;
+        }
+        if *when_full != FullPolicy::Reject {
+            write!(f, ", when full {when_full}")?;
+        }
         write!(f, ", priority {priority}")?;
         if let Some(ageing) = ageing {
             write!(f, ", {ageing}")?;

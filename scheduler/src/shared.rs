@@ -400,12 +400,16 @@ impl Shared {
     }
 
     /// Moves on to `mode`, if it is not there yet, and wakes the idle runners and the submitters in line to see it.
-    pub(crate) fn close(&self, mode: Mode) {
+    pub(crate) fn close(self: &Arc<Self>, mode: Mode) {
+        let mut after = After::default();
         let wakers: Vec<_> = {
             let mut core = self.core.lock();
             core.mode = core.mode.max(mode);
             // Nobody is left who could resume it.
             core.slots.set_paused(false);
+            if core.mode < Mode::Stopping && core.room.taken().jobs > 0 {
+                after.wake = Self::next_wake(&mut core, 0);
+            }
             let idle = core.slots.call_all().into_iter();
             let runners = idle.filter_map(|runner| core.runners[runner as usize].waker.as_ref());
             runners.chain(core.room.wakers()).cloned().collect()
@@ -413,6 +417,7 @@ impl Shared {
         for waker in wakers {
             waker.wake();
         }
+        self.finish(after);
     }
 
     /// By a runner that its runtime drops: nothing of this lane will run any more.
