@@ -4,7 +4,7 @@ use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError},
     io::{self, Read as _, Seek as _, Write as _},
     os::unix::{
-        fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
+        fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
         net::UnixListener,
     },
     path::{Path, PathBuf},
@@ -36,6 +36,15 @@ pub enum BindError {
     /// The folder of a per-user socket is not ours alone.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// Others may write into the folder of a system agent.
+    #[error(
+        "others may write into {0}, and so replace the socket that all users trust; `chmod go-w {0}`",
+        path.display()
+    )]
+    Writable {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The system refused something.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
@@ -52,8 +61,8 @@ pub enum BindError {
 #[derive(Debug)]
 pub(crate) struct BoundSocket {
     path: PathBuf,
-    /// Held for its `flock`, which ends with it. The file stays: removing it would let two agents each lock a file of
-    /// the same name.
+    /// Held for its `flock`, which ends with it. The file stays behind: removing it would let two agents each lock a
+    /// file of the same name.
     _lock: File,
 }
 
@@ -65,16 +74,23 @@ impl BoundSocket {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
             _ => PathBuf::from("."),
         };
+        let (folder_mode, socket_mode) = if config.system {
+            (0o755, 0o666)
+        } else {
+            (0o700, 0o600)
+        };
         DirBuilder::new()
             .recursive(true)
-            .mode(0o700)
+            .mode(folder_mode)
             .create(&folder)
             .map_err(failed("make the folder", &folder))?;
-        if config.private_folder {
+        if config.system {
+            check_public_folder(&folder)?;
+        } else if config.private_folder {
             check_private_folder(&folder)?;
         }
         let lock = lock(&folder.join(LOCK_NAME))?;
-        let listener = listen(&path)?;
+        let listener = listen(&path, socket_mode)?;
         Ok((Self { path, _lock: lock }, listener))
     }
 
@@ -89,6 +105,32 @@ impl Drop for BoundSocket {
             tracing::warn!("cannot remove {}: {error}", self.path.display());
         }
     }
+}
+
+/// Checks that nobody but us can put another socket in the place of the system agent's: services of all users trust it.
+fn check_public_folder(folder: &Path) -> Result<(), BindError> {
+    let meta = fs::symlink_metadata(folder).map_err(failed("look at", folder))?;
+    let us = rustix::process::geteuid().as_raw();
+    if !meta.is_dir() {
+        return Err(FolderError::NotAFolder {
+            path: folder.to_owned(),
+        }
+        .into());
+    }
+    if meta.uid() != us {
+        return Err(FolderError::ForeignOwner {
+            path: folder.to_owned(),
+            owner: meta.uid(),
+            us,
+        }
+        .into());
+    }
+    if meta.mode() & 0o022 != 0 {
+        return Err(BindError::Writable {
+            path: folder.to_owned(),
+        });
+    }
+    Ok(())
 }
 
 fn lock(path: &Path) -> Result<File, BindError> {
@@ -121,7 +163,7 @@ fn lock(path: &Path) -> Result<File, BindError> {
 }
 
 /// Binds under another name and renames, so that whoever finds the socket finds it ready and with its final mode.
-fn listen(path: &Path) -> Result<UnixListener, BindError> {
+fn listen(path: &Path, mode: u32) -> Result<UnixListener, BindError> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let unready = path.with_file_name(name);
@@ -134,7 +176,7 @@ fn listen(path: &Path) -> Result<UnixListener, BindError> {
     let listener = UnixListener::bind(&unready).map_err(failed("listen on", &unready))?;
     let ready = listener
         .set_nonblocking(true)
-        .and_then(|()| fs::set_permissions(&unready, Permissions::from_mode(0o600)))
+        .and_then(|()| fs::set_permissions(&unready, Permissions::from_mode(mode)))
         .and_then(|()| fs::rename(&unready, path));
     match ready {
         Ok(()) => Ok(listener),
@@ -155,23 +197,9 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BindEr
     }
 }
 
-/// Whether a peer of user `peer` may speak to an agent of user `own`: the same user, or root.
-pub(crate) fn admits(peer: u32, own: u32) -> bool {
-    peer == own || peer == 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_the_same_user_and_root_are_admitted() {
-        assert!(admits(1_000, 1_000));
-        assert!(admits(0, 1_000));
-        assert!(admits(0, 0));
-        assert!(!admits(1_001, 1_000));
-        assert!(!admits(1_000, 0));
-    }
 
     #[test]
     fn the_socket_is_ours_alone_and_goes_with_its_owner() {

@@ -52,7 +52,7 @@ pub use self::{
         DEFAULT_STALL_THRESHOLD, DISABLE_ENV, InstallError, MIN_STALL_THRESHOLD, Probe,
         SHUTDOWN_TIMEOUT,
     },
-    publisher::{HISTORY_POINTS, MAX_REPLY_BYTES, OUT_BUFFER_BYTES},
+    publisher::{HISTORY_POINTS, MAX_REPLY_BYTES, MAX_SNAPSHOT_FILES, OUT_BUFFER_BYTES},
     shared::{EVENTS, LAG_POINTS},
     slot::current_trace,
     spawn::{Named, spawn, spawn_blocking},

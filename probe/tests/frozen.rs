@@ -5,6 +5,7 @@ mod common;
 
 use std::{
     env,
+    os::unix::process::CommandExt as _,
     path::PathBuf,
     process::{Child, Command},
     thread,
@@ -35,6 +36,8 @@ impl Service {
         let child = Command::new(env::current_exe().expect("a path"))
             .args(["--exact", "the_service", "--nocapture"])
             .env(BE_THE_SERVICE, agent.socket())
+            // Its own group: the kernel continues the stopped members of a group whose shell goes away.
+            .process_group(0)
             .spawn();
         Self(child.expect("starts"))
     }

@@ -131,7 +131,8 @@ impl<'a, F> JobBuilder<'a, F> {
         self.submit_from(Location::caller())
     }
 
-    fn submit_from<Fut, T, E>(
+    /// [`submit`](Self::submit) with the place of an earlier call, for helpers that submit later.
+    pub(crate) fn submit_from<Fut, T, E>(
         mut self,
         place: &'static Location<'static>,
     ) -> Result<JobHandle<T>, SubmitError>

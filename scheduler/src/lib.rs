@@ -36,9 +36,12 @@
 //! - Every lane and job type shows in `ax-top` where the service has a probe (`ax_probe`).
 //! - All time is tokio's: under `tokio::time::pause` a test moves timeouts by hand.
 
+mod batch;
+mod blocking;
 mod buckets;
 mod cell;
 mod context;
+mod downstream;
 mod error;
 mod guard;
 mod handle;
@@ -46,6 +49,7 @@ mod job;
 mod lane;
 pub mod limit;
 mod order;
+mod periodic;
 mod place;
 mod policy;
 pub mod priority;
@@ -58,13 +62,22 @@ mod shared;
 mod slots;
 mod snapshot;
 mod state;
+mod stream;
 mod time;
 mod types;
 
 pub use ax_probe::{self as probe, trace};
-pub use ax_wire::{JobId, TraceId, sample::LaneSample};
+pub use ax_wire::{
+    JobId, TraceId,
+    sample::{DownstreamSample, LaneSample, PoolSample},
+};
 
+pub use batch::{BatchError, window};
+pub use blocking::BlockingLane;
 pub use context::JobContext;
+pub use downstream::{
+    Downstream, InjectionNotAllowed, MAX_CALLERS, MAX_DOWNSTREAMS, MAX_OLDEST, downstream,
+};
 pub use error::{JobError, LaneError, SubmitError};
 pub use handle::JobHandle;
 pub use job::JobBuilder;
@@ -73,8 +86,10 @@ pub use lane::{
     DEFAULT_LIMIT, Lane, LaneBuilder, MAX_CAPACITY, MAX_LIMIT,
 };
 pub use order::Ageing;
+pub use periodic::Periodic;
 pub use place::Place;
 pub use policy::{FullPolicy, Spill, SpilledJob};
 pub use scheduler::{DEFAULT_SHUTDOWN_GRACE, Scheduler, SchedulerBuilder};
 pub use snapshot::{LaneSnapshot, RunningJob, Snapshot};
 pub use state::JobState;
+pub use stream::{Page, RowCounts, for_each_row, pages};

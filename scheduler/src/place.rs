@@ -8,8 +8,10 @@ use std::{
     task::{Context, Poll},
 };
 
+use futures_util::{Stream, StreamExt as _, stream};
+
 use crate::{
-    SubmitError,
+    JobHandle, Lane, SubmitError,
     room::{Load, Ticket},
     shared::Shared,
 };
@@ -125,5 +127,58 @@ impl Future for Ready {
             return Poll::Ready(Err(SubmitError::NoRuntime));
         }
         me.lane.poll_place(&mut me.in_line, me.load, cx)
+    }
+}
+
+impl Lane {
+    /// Submits a job for each item of `source`, and pulls no item before the lane has room for its job: the source moves
+    /// no faster than the lane, and at most the lane's capacity of items is in memory. `submit` makes the job and submits
+    /// it to its place.
+    ///
+    /// The stream gives the handles in the order of the items. It ends with the source, or after the error of a lane that
+    /// was closed. While the source has no item, one place in the queue is kept for the next.
+    ///
+    /// Cancel safe: dropped, no more is pulled; what was submitted runs on.
+    ///
+    /// ```
+    /// # use ax_scheduler::Scheduler;
+    /// # use futures_util::{StreamExt as _, stream};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let ax = Scheduler::new();
+    /// let lane = ax.lane("pages").limit(2).capacity(4).open()?;
+    /// let numbers = stream::iter(1..=100_u32);
+    /// let mut jobs = std::pin::pin!(lane.submit_stream(numbers, |number, place| {
+    ///     let job = ax.job("square", move |_| async move { Ok::<_, std::io::Error>(number * number) });
+    ///     job.place(place).submit()
+    /// }));
+    /// let mut sum = 0;
+    /// while let Some(job) = jobs.next().await {
+    ///     sum += job?.await?;
+    /// }
+    /// assert_eq!(sum, 338_350);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn submit_stream<S, M, T>(
+        &self,
+        source: S,
+        submit: M,
+    ) -> impl Stream<Item = Result<JobHandle<T>, SubmitError>> + use<S, M, T>
+    where
+        S: Stream,
+        M: FnMut(S::Item, Place) -> Result<JobHandle<T>, SubmitError>,
+    {
+        let begin = Some((self.clone(), Box::pin(source), submit));
+        stream::unfold(begin, async |state| {
+            let (lane, mut source, mut submit) = state?;
+            let place = match lane.ready().await {
+                Ok(place) => place,
+                Err(closed) => return Some((Err(closed), None)),
+            };
+            let item = source.next().await?;
+            let submitted = submit(item, place);
+            Some((submitted, Some((lane, source, submit))))
+        })
     }
 }

@@ -16,10 +16,11 @@ use ax_scheduler::{
     SpilledJob, SubmitError,
     limit::{AdaptiveLimit, LimitAdvice, LimitReason},
 };
+use futures_util::{StreamExt as _, stream};
 use parking_lot::Mutex;
 use tokio::{
     sync::oneshot,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout_at},
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -210,6 +211,41 @@ async fn a_place_is_kept_until_used_or_dropped() {
         Err(SubmitError::Closed { .. })
     ));
     shutdown.await.expect("no panic");
+}
+
+/// F41: a source is asked for an item only when the lane has room for its job; a closed lane ends the stream.
+#[tokio::test(start_paused = true)]
+async fn a_stream_pulls_no_faster_than_the_lane() {
+    let ax = Scheduler::new();
+    let lane = ax.lane("stream").limit(2).capacity(3).open().expect("new");
+    let pulled = Arc::new(Mutex::new(0_u32));
+    let counter = Arc::clone(&pulled);
+    let source = stream::iter(1..).inspect(move |_| *counter.lock() += 1);
+    let jobs = lane.submit_stream(source, |number: u32, place| {
+        let job = ax.job("item", move |_| async move {
+            sleep(10 * MS).await;
+            Ok::<_, Infallible>(number)
+        });
+        job.place(place).submit()
+    });
+    let mut jobs = Box::pin(jobs);
+    let mut handles = Vec::new();
+    // Asks for more at any time: it gets what fits.
+    let deadline = Instant::now() + 95 * MS;
+    while let Ok(job) = timeout_at(deadline, jobs.next()).await {
+        handles.push(job.expect("goes on").expect("open"));
+        let (running, pending) = (lane.counts().running, lane.counts().pending);
+        assert!(running <= 2 && pending <= 3, "{running} {pending}");
+    }
+    // Nine times two have ended, five are in the lane.
+    assert_eq!((*pulled.lock(), handles.len()), (23, 23));
+    for (index, handle) in handles.into_iter().enumerate() {
+        assert_eq!(handle.await.expect("success") as usize, index + 1);
+    }
+    ax.shutdown().await;
+    let last = jobs.next().await.expect("the reason");
+    assert!(matches!(last, Err(SubmitError::Closed { .. })));
+    assert!(jobs.next().await.is_none());
 }
 
 /// Keeps up to `room` jobs.

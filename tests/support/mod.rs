@@ -10,7 +10,8 @@ pub mod watched;
 
 use std::{
     env,
-    io::{BufRead as _, BufReader, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
@@ -231,4 +232,19 @@ pub fn run_to_end(command: &mut Command, code: i32) -> Output {
         String::from_utf8_lossy(&output.stderr)
     );
     output
+}
+
+/// The whole answer to a request without a body.
+pub fn http(address: &str, method: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("the service listens");
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    )
+    .expect("the service reads");
+    let mut answer = String::new();
+    stream
+        .read_to_string(&mut answer)
+        .expect("the service answers");
+    answer
 }

@@ -56,6 +56,15 @@ impl LatencyHistogram {
         }
     }
 
+    /// The histogram of what [`Self::buckets_us`] gave, in its order, and of a maximum.
+    #[must_use]
+    pub fn from_buckets_us(filled: Vec<(u64, u32)>, max_ns: u64) -> Self {
+        Self {
+            counts: Counts::Sparse(filled),
+            max_ns,
+        }
+    }
+
     fn dense_mut(&mut self) -> &mut Histogram<u32> {
         if let Counts::Sparse(filled) = &self.counts {
             self.counts = Counts::Dense(densify(filled));

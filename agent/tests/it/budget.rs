@@ -35,7 +35,9 @@ fn serve_until_stdin_ends() {
         .enable_all()
         .build();
     runtime.expect("a runtime").block_on(async {
-        let agent = Agent::bind(Config::at(socket)).expect("binds");
+        let mut config = Config::at(&socket);
+        config.snapshots.folder = Some(Path::new(&socket).with_file_name("snapshots"));
+        let agent = Agent::bind(config).expect("binds");
         let stop = CancellationToken::new();
         let stopper = stop.clone();
         std::thread::spawn(move || {

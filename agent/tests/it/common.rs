@@ -177,6 +177,7 @@ impl TestAgent {
     pub fn with(change: impl FnOnce(&mut Config)) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut config = Config::at(folder.path().join("agent.sock"));
+        config.snapshots.folder = Some(folder.path().join("snapshots"));
         change(&mut config);
         let agent = Agent::bind(config).expect("binds");
         let stop = CancellationToken::new();

@@ -6,7 +6,8 @@ use ax_wire::{
     LatencyHistogram,
     hello::ClockAnchor,
     sample::{
-        BlockingPoolSample, Dropped, RuntimeSample, Sample, TypeSample, WorkerSample, WorkerState,
+        BlockingPoolSample, DownstreamSample, Dropped, RuntimeSample, Sample, TypeSample,
+        WorkerSample, WorkerState,
     },
 };
 
@@ -30,6 +31,7 @@ pub(super) struct Sampler {
     anchor: ClockAnchor,
     /// From a sample that was taken and then could not be sent: its histograms belong to the next one.
     carried: Vec<TypeSample>,
+    carried_downstreams: Vec<DownstreamSample>,
 }
 
 /// Both clocks now.
@@ -49,6 +51,7 @@ impl Sampler {
             handed_ns: anchor.mono_ns,
             anchor,
             carried: Vec::new(),
+            carried_downstreams: Vec::new(),
         }
     }
 
@@ -90,6 +93,10 @@ impl Sampler {
         for carried in self.carried.drain(..) {
             merge(&mut types, carried);
         }
+        let mut downstreams = source::sample_downstreams();
+        for carried in self.carried_downstreams.drain(..) {
+            merge_downstream(&mut downstreams, carried);
+        }
         let sample = Sample {
             seq: self.seq,
             at_mono_ns: now_ns,
@@ -101,7 +108,7 @@ impl Sampler {
             lanes: source::sample_all(),
             types,
             routes: trace::sample_routes(),
-            downstreams: Vec::new(),
+            downstreams,
             dropped: dropped(&self.shared),
             incidents_suppressed_total: self.shared.incidents.suppressed_total(),
         };
@@ -116,6 +123,9 @@ impl Sampler {
         self.handed_ns = sample.at_mono_ns.saturating_sub(sample.interval_ns);
         for of in sample.types {
             merge(&mut self.carried, of);
+        }
+        for of in sample.downstreams {
+            merge_downstream(&mut self.carried_downstreams, of);
         }
         self.shared.outbox.lock().put_back(Vec::new(), sample.lag);
     }
@@ -159,6 +169,17 @@ fn merge(types: &mut Vec<TypeSample>, from: TypeSample) {
             merge_histogram(&mut into.poll, from.poll);
         }
         None => types.push(from),
+    }
+}
+
+/// The same for a downstream.
+fn merge_downstream(downstreams: &mut Vec<DownstreamSample>, from: DownstreamSample) {
+    match downstreams.iter_mut().find(|of| of.name == from.name) {
+        Some(into) => {
+            merge_histogram(&mut into.latency, from.latency);
+            merge_histogram(&mut into.wait, from.wait);
+        }
+        None => downstreams.push(from),
     }
 }
 

@@ -212,7 +212,9 @@ pub(crate) fn sample_routes() -> Vec<RouteSample> {
     Vec::new()
 }
 
-pub(crate) fn new_span() -> SpanId {
+/// A random span id, for something that is a part of a trace without being a job, request or task of its own.
+#[must_use]
+pub fn new_span() -> SpanId {
     loop {
         if let Some(span) = SpanId::new(fastrand::u64(..)) {
             return span;

@@ -38,6 +38,8 @@ pub enum Manners {
     Silent,
     /// It takes it over.
     Acks,
+    /// It takes it over, and asks for one at the first sample.
+    Captures,
     /// It takes it over when the probe waits no longer.
     AcksTooLate,
 }
@@ -130,6 +132,9 @@ fn serve(mut stream: UnixStream, manners: Manners, kept: &Mutex<Vec<ToAgent>>) {
                     thread::sleep(Duration::from_millis(400));
                 }
                 Some(ToService::IncidentAck(IncidentAck { id: incident.id }))
+            }
+            ToAgent::Sample(sample) if manners == Manners::Captures && sample.seq == 0 => {
+                Some(ToService::Capture)
             }
             _ => None,
         };
