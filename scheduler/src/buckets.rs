@@ -48,13 +48,6 @@ impl<T> Fifo<T> {
         }
     }
 
-    fn push_front(&mut self, item: T) {
-        match self.chunks.front_mut() {
-            Some(first) if first.len() < CHUNK => first.push_front(item),
-            _ => self.chunks.push_front(VecDeque::from([item])),
-        }
-    }
-
     fn pop(&mut self) -> Option<T> {
         let first = self.chunks.front_mut()?;
         let item = first.pop_front();
@@ -133,14 +126,6 @@ impl<T: Queued> Buckets<T> {
             self.heads_ns[usize::from(priority)] = item.ready_ns();
         }
         self.fifos[usize::from(priority)].push(item);
-        self.len += 1;
-    }
-
-    /// Puts back what was popped: it goes first among its equals.
-    pub(crate) fn push_front(&mut self, priority: u8, item: T) {
-        self.filled |= 1 << priority;
-        self.heads_ns[usize::from(priority)] = item.ready_ns();
-        self.fifos[usize::from(priority)].push_front(item);
         self.len += 1;
     }
 

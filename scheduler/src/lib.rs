@@ -48,6 +48,8 @@ mod handle;
 mod job;
 mod lane;
 pub mod limit;
+#[cfg(test)]
+mod model;
 mod order;
 mod periodic;
 mod place;

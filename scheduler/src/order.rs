@@ -95,15 +95,19 @@ mod tests {
     /// F31, F32: the defaults, the whole levels of the one and the fractions of the other, the ceilings.
     #[test]
     fn both_modes_rise_as_told_and_end_at_their_ceiling() {
+        // In thousandths of a level.
+        let rank = |ageing: &Ageing, priority, age_s: u64| {
+            (ageing.rank(priority, age_s * S) * 1_000.0).round() as u64
+        };
         let step = Ageing::step(Ageing::DEFAULT_STEP);
-        let ranks = [0, 9, 10, 19, 25].map(|age| step.rank(30, age * S));
-        assert_eq!(ranks, [30.0, 30.0, 31.0, 31.0, 32.0]);
-        assert_eq!(step.rank(30, 10_000 * S), 100.0);
+        let ranks = [0, 9, 10, 19, 25].map(|age_s| rank(&step, 30, age_s));
+        assert_eq!(ranks, [30_000, 30_000, 31_000, 31_000, 32_000]);
+        assert_eq!(rank(&step, 30, 10_000), 100_000);
 
         let slope = Ageing::slope(1, Ageing::DEFAULT_SLOPE);
-        let ranks = [0, 300, 600, 900].map(|age| slope.rank(30, age * S));
-        assert_eq!(ranks, [30.0, 30.5, 31.0, 31.5]);
-        assert_eq!(slope.rank(89, 100_000 * S), 90.0);
-        assert_eq!(slope.rank(95, 100_000 * S), 95.0);
+        let ranks = [0, 300, 600, 900].map(|age_s| rank(&slope, 30, age_s));
+        assert_eq!(ranks, [30_000, 30_500, 31_000, 31_500]);
+        assert_eq!(rank(&slope, 89, 100_000), 90_000);
+        assert_eq!(rank(&slope, 95, 100_000), 95_000);
     }
 }

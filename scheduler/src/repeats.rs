@@ -103,28 +103,23 @@ pub(crate) fn lane_found(name: &str, place: &'static Location<'static>) {
 pub(crate) fn lane_made(lane: &Arc<Shared>, place: &'static Location<'static>) {
     let first = {
         let mut watch = WATCH.lock();
-        let known = watch.lanes.get_mut(&lane.name);
-        match known {
-            Some(known) => {
-                let alive = known.lane.strong_count() > 0;
-                known.lane = Arc::downgrade(lane);
-                let before = std::mem::replace(&mut known.place, place);
-                let say = alive && !known.said;
-                known.said |= alive;
-                say.then_some(before)
+        if let Some(known) = watch.lanes.get_mut(&lane.name) {
+            let alive = known.lane.strong_count() > 0;
+            let say = alive && !known.said;
+            known.said |= alive;
+            known.lane = Arc::downgrade(lane);
+            let before = std::mem::replace(&mut known.place, place);
+            say.then_some(before)
+        } else {
+            if watch.lanes.len() < WATCHED {
+                let known = Known {
+                    lane: Arc::downgrade(lane),
+                    place,
+                    said: false,
+                };
+                watch.lanes.insert(lane.name.clone(), known);
             }
-            None => {
-                if watch.lanes.len() < WATCHED {
-                    let lane_of = Arc::downgrade(lane);
-                    let known = Known {
-                        lane: lane_of,
-                        place,
-                        said: false,
-                    };
-                    watch.lanes.insert(lane.name.clone(), known);
-                }
-                None
-            }
+            None
         }
     };
     if let Some(first) = first {

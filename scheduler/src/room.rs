@@ -93,11 +93,6 @@ impl<W> Room<W> {
         free
     }
 
-    /// Takes room beyond what there may be: a job that was queued before comes back.
-    pub(crate) fn take_anyway(&mut self, load: Load) {
-        self.taken.add(load);
-    }
-
     /// A queued job has left.
     pub(crate) fn leave(&mut self, load: Load) {
         self.taken.remove(load);

@@ -63,20 +63,6 @@ fn the_newest_of_the_lowest_is_shed() {
     assert_eq!(buckets.len(), 2 * CHUNK - 2);
 }
 
-#[test]
-fn what_is_put_back_goes_first_among_its_equals() {
-    let mut buckets = plain();
-    for number in 0..2 * CHUNK {
-        buckets.push(50, number);
-    }
-    let first = buckets.pop(0, |_| true).expect("queued");
-    buckets.push_front(50, first);
-    buckets.push_front(40, 7);
-    let mut expected: Vec<_> = (0..2 * CHUNK).collect();
-    expected.push(7);
-    assert_eq!(drain(&mut buckets), expected);
-}
-
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Push { priority: u8, after_ns: usize },
