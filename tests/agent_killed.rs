@@ -39,6 +39,7 @@ fn the_service_does_not_notice_that_its_agent_is_killed() {
     let (work, probe) = runtime.block_on(async {
         let probe = Probe::builder(SERVICE)
             .socket(&socket)
+            .snapshot_dir(folder.path().join("snapshots"))
             .install()
             .expect("a runtime");
         (Work::start(), probe)

@@ -161,6 +161,8 @@ fn keys_arrive_a_stall_is_named_and_q_gives_the_terminal_back() {
     terminal.shows(&["[7 Alerts"]);
     terminal.press("\t");
     terminal.shows(&["[8 Snapshots"]);
+    terminal.press("c");
+    terminal.shows(&["snapshot written: /", "asked for"]);
     terminal.press("1>");
     terminal.shows(&["[1 Overview", "Lanes, times in ms  by lane"]);
     terminal.press(" ");
@@ -177,6 +179,8 @@ fn keys_arrive_a_stall_is_named_and_q_gives_the_terminal_back() {
         "CRITICAL  stall",
         "task fault_block started demo/src/fault.rs",
     ]);
+    terminal.press("8");
+    terminal.shows(&["stall 2", "fault_block"]);
 
     terminal.press("q");
     assert!(terminal.ends_in_order().success());

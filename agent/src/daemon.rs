@@ -6,7 +6,7 @@ use ax_wire::socket::SYSTEM_SOCKET;
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 use crate::{Agent, BindError, Config};
 
@@ -51,8 +51,19 @@ struct Args {
 }
 
 /// A filter is parsed here, so that a wrong one is wrong usage; and again when it is used, because it cannot be cloned.
-fn log_filter(text: &str) -> Result<String, tracing_subscriber::filter::ParseError> {
-    EnvFilter::try_new(text).map(|_| text.to_owned())
+/// Takes what `EnvFilter` takes, but for a bare word that is no level: it would be a target, and switch all else off.
+fn log_filter(text: &str) -> Result<String, String> {
+    let is_level = |level: &str| level.parse::<LevelFilter>().is_ok();
+    let known = text.split(',').all(|part| match part.rsplit_once('=') {
+        Some((_, level)) => is_level(level),
+        None => is_level(part),
+    });
+    if !known {
+        return Err("expected error, warn, info, debug, trace or off, or TARGET=LEVEL".to_owned());
+    }
+    EnvFilter::try_new(text)
+        .map(|_| text.to_owned())
+        .map_err(|error| error.to_string())
 }
 
 /// Runs the daemon on this process's arguments until SIGINT or SIGTERM.
@@ -125,12 +136,14 @@ fn serve(args: Args) -> Result<(), Failure> {
         let stop = CancellationToken::new();
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
+        let mut hang_up = signal(SignalKind::hangup())?;
         let agent = Agent::bind(config)?;
         tracing::info!("listening on {}", agent.socket().display());
         let signalled = async {
             tokio::select! {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
+                _ = hang_up.recv() => {}
             }
             tracing::info!("stopping");
             stop.cancel();

@@ -9,7 +9,11 @@ mod restart;
 mod service;
 mod viewers;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::{Arc, atomic::AtomicU32},
+    time::Duration,
+};
 
 use ax_wire::{
     ToService,
@@ -98,6 +102,7 @@ impl Agent {
                 MAX_LONG_LINES / if config.system { 4 } else { 1 },
             ),
             groups: Groups::default(),
+            speaking: Arc::default(),
             config: Arc::new(config),
             hub: handle,
             own_uid: rustix::process::getuid().as_raw(),
@@ -129,6 +134,8 @@ struct Server {
     connections: Arc<Quota>,
     long_lines: Arc<Quota>,
     groups: Groups,
+    /// How many services speak.
+    speaking: Arc<AtomicU32>,
     own_uid: u32,
     tasks: TaskTracker,
     stop: CancellationToken,

@@ -4,7 +4,10 @@ use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError},
     io::{self, Read as _, Seek as _, Write as _},
     os::unix::{
-        fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
+        fs::{
+            DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _,
+            PermissionsExt as _,
+        },
         net::UnixListener,
     },
     path::{Path, PathBuf},
@@ -43,6 +46,12 @@ pub enum BindError {
     )]
     Writable {
         /// The folder.
+        path: PathBuf,
+    },
+    /// Something that no agent put there stands where the socket or the lock should.
+    #[error("{} is in the way and not ours to remove; move it, or set AX_SOCKET to another place", path.display())]
+    InTheWay {
+        /// What is in the way.
         path: PathBuf,
     },
     /// The system refused something.
@@ -155,6 +164,11 @@ fn lock(path: &Path) -> Result<File, BindError> {
         }
         Err(TryLockError::Error(source)) => return Err(failed("lock", path)(source)),
     }
+    if !left_by_an_agent(&mut file).map_err(failed("read", path))? {
+        return Err(BindError::InTheWay {
+            path: path.to_owned(),
+        });
+    }
     file.set_len(0)
         .and_then(|()| file.rewind())
         .and_then(|()| writeln!(file, "{}", process::id()))
@@ -162,17 +176,35 @@ fn lock(path: &Path) -> Result<File, BindError> {
     Ok(file)
 }
 
+/// Whether a lock file is new, or holds what an agent writes into it: a process id.
+fn left_by_an_agent(file: &mut File) -> io::Result<bool> {
+    let mut bytes = Vec::new();
+    file.take(64).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(bytes.is_empty() || text.trim().parse::<u32>().is_ok())
+}
+
+/// Removes a socket that a dead agent left, and nothing else. The lock is held, so no agent listens there.
+fn remove_socket(path: &Path) -> Result<(), BindError> {
+    let meta = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        meta => meta.map_err(failed("look at", path))?,
+    };
+    if !meta.file_type().is_socket() {
+        return Err(BindError::InTheWay {
+            path: path.to_owned(),
+        });
+    }
+    fs::remove_file(path).map_err(failed("remove", path))
+}
+
 /// Binds under another name and renames, so that whoever finds the socket finds it ready and with its final mode.
 fn listen(path: &Path, mode: u32) -> Result<UnixListener, BindError> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let unready = path.with_file_name(name);
-    match fs::remove_file(&unready) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(failed("remove", &unready)(error));
-        }
-        _ => {}
-    }
+    remove_socket(&unready)?;
+    remove_socket(path)?;
     let listener = UnixListener::bind(&unready).map_err(failed("listen on", &unready))?;
     let ready = listener
         .set_nonblocking(true)
@@ -231,10 +263,29 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("agent.sock");
         drop(UnixListener::bind(&path).expect("binds"));
-        fs::write(folder.path().join("agent.sock.new"), "left over").expect("writes");
+        drop(UnixListener::bind(folder.path().join("agent.sock.new")).expect("binds"));
         assert!(path.exists(), "a listener leaves its file");
         let (_bound, _listener) = BoundSocket::bind(&Config::at(&path)).expect("binds");
         std::os::unix::net::UnixStream::connect(&path).expect("somebody listens");
+    }
+
+    #[test]
+    fn what_is_no_socket_of_an_agent_is_left_alone() {
+        for name in ["agent.sock", "agent.sock.new", "agent.lock"] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let foreign = folder.path().join(name);
+            fs::write(&foreign, "precious").expect("writes");
+            let error = BoundSocket::bind(&Config::at(folder.path().join("agent.sock")));
+            assert!(matches!(error, Err(BindError::InTheWay { path }) if path == foreign));
+            assert_eq!(fs::read_to_string(&foreign).expect("is there"), "precious");
+
+            fs::remove_file(&foreign).expect("removes");
+            let target = folder.path().join("target");
+            fs::write(&target, "precious").expect("writes");
+            std::os::unix::fs::symlink(&target, &foreign).expect("links");
+            BoundSocket::bind(&Config::at(folder.path().join("agent.sock"))).expect_err("a link");
+            assert_eq!(fs::read_to_string(&target).expect("is there"), "precious");
+        }
     }
 
     #[test]

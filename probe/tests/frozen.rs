@@ -4,10 +4,10 @@
 mod common;
 
 use std::{
-    env,
+    env, io,
     os::unix::process::CommandExt as _,
     path::PathBuf,
-    process::{Child, Command},
+    process::{self, Child, Command, Stdio},
     thread,
     time::Duration,
 };
@@ -36,6 +36,7 @@ impl Service {
         let child = Command::new(env::current_exe().expect("a path"))
             .args(["--exact", "the_service", "--nocapture"])
             .env(BE_THE_SERVICE, agent.socket())
+            .stdin(Stdio::piped())
             // Its own group: the kernel continues the stopped members of a group whose shell goes away.
             .process_group(0)
             .spawn();
@@ -143,6 +144,11 @@ fn the_service() {
     let Some(socket) = env::var_os(BE_THE_SERVICE).map(PathBuf::from) else {
         return;
     };
+    // It does not outlive the test, however that ends: its standard input closes then.
+    thread::spawn(|| {
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        process::exit(1);
+    });
     let mut builder = Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_all().build();
     let runtime = runtime.expect("builds");

@@ -72,6 +72,7 @@ pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 /// An agent in this process, on a thread and a runtime of its own, with a socket that nobody else knows.
 pub struct PrivateAgent {
     socket: PathBuf,
+    snapshots: PathBuf,
     stop: CancellationToken,
     thread: Option<thread::JoinHandle<()>>,
     _folder: tempfile::TempDir,
@@ -81,8 +82,10 @@ impl PrivateAgent {
     pub fn start() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let socket = folder.path().join("ax/agent.sock");
+        let snapshots = folder.path().join("snapshots");
         let config = Config {
             socket: socket.clone(),
+            snapshots: ax_agent::snapshot::Settings::in_folder(Some(snapshots.clone())),
             ..Config::per_user()
         };
         let stop = CancellationToken::new();
@@ -100,6 +103,7 @@ impl PrivateAgent {
         eventually("the agent's socket", || socket.exists().then_some(()));
         Self {
             socket,
+            snapshots,
             stop,
             thread: Some(thread),
             _folder: folder,
@@ -108,6 +112,11 @@ impl PrivateAgent {
 
     pub fn socket(&self) -> &Path {
         &self.socket
+    }
+
+    /// The folder of its snapshots, which it makes when it writes one.
+    pub fn snapshots(&self) -> &Path {
+        &self.snapshots
     }
 
     pub fn viewer(&self) -> Viewer {
@@ -214,8 +223,12 @@ pub fn ax_agent(socket: &Path) -> Command {
 
 fn program(path: &str, socket: &Path) -> Command {
     let mut command = Command::new(path);
+    // Beside the socket, so that no test writes snapshots to the home of whoever runs it.
+    let state = socket.with_file_name("state");
     command
         .env("AX_SOCKET", socket)
+        .env("XDG_STATE_HOME", state)
+        .env_remove("STATE_DIRECTORY")
         .env_remove("AX_DISABLE")
         .stdin(Stdio::null());
     command

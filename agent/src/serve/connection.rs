@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -52,6 +52,13 @@ const OUTBOX: usize = 8;
 /// In which [`MAX_FRAMES_PER_SECOND`] are read.
 const PACE: Duration = Duration::from_secs(1);
 
+/// A frame costs about three times its decoding: history, figures, the view. Resting six times as long, divided among the
+/// services, leaves half of a core.
+const REST_FACTOR: u32 = 6;
+
+/// The longest pause after one frame.
+const LONGEST_REST: Duration = Duration::from_secs(5);
+
 /// A connection, told from all others of this agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct ConnectionId(u64);
@@ -94,6 +101,8 @@ pub(super) struct Connection {
     write: OwnedWriteHalf,
     config: Arc<Config>,
     hub: HubHandle,
+    /// How many services speak.
+    speaking: Arc<AtomicU32>,
     stop: CancellationToken,
 }
 
@@ -115,6 +124,7 @@ impl Connection {
             write,
             config: Arc::clone(&server.config),
             hub: server.hub.clone(),
+            speaking: Arc::clone(&server.speaking),
             stop,
         }
     }
@@ -202,6 +212,7 @@ impl Connection {
         if !self.send(&line(&ToService::Ack(ack()))).await {
             return Close::Quietly;
         }
+        let speaking = Speaking::new(Arc::clone(&self.speaking));
         let mut pace = Pace::new();
         loop {
             let rest = pace.rest();
@@ -225,14 +236,15 @@ impl Connection {
                 Ok(line) => line,
                 Err(close) => return close,
             };
+            let began = Instant::now();
             let frame = match decode_service_frame(line.as_bytes()) {
-                Ok(frame) => frame,
+                Ok(frame) => from_service(frame),
                 Err(error) => return Close::malformed(error),
             };
+            pace.note(began.elapsed(), speaking.count());
             // The text may be megabytes, and the hub may be busy.
             drop(line);
-            pace.note();
-            match from_service(frame) {
+            match frame {
                 Ok(Some(frame)) => self.hub.frame(self.id, frame).await,
                 Ok(None) => {}
                 Err(close) => return close,
@@ -315,32 +327,63 @@ fn ack() -> Ack {
     }
 }
 
-/// Holds a flood back: what is not read waits with the sender.
+/// One of the services that speak, as long as it lives. The count is a measure, not a lock: any ordering will do.
+struct Speaking(Arc<AtomicU32>);
+
+impl Speaking {
+    fn new(count: Arc<AtomicU32>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+
+    fn count(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Speaking {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Holds a flood back: what is not read waits with the sender. Both the count of frames and the time that they take to
+/// decode are held to a share, so that services which send as much as they can leave half of a core free.
 struct Pace {
     began: Instant,
     frames: u32,
+    rest_until: Instant,
 }
 
 impl Pace {
     fn new() -> Self {
+        let now = Instant::now();
         Self {
-            began: Instant::now(),
+            began: now,
             frames: 0,
+            rest_until: now,
         }
     }
 
-    /// Counts a frame that was read.
-    fn note(&mut self) {
-        if self.began.elapsed() >= PACE {
-            *self = Self::new();
+    /// Counts a frame that took so long to decode, among so many services.
+    fn note(&mut self, took: Duration, services: u32) {
+        let now = Instant::now();
+        if now >= self.began + PACE {
+            (self.began, self.frames) = (now, 0);
         }
         self.frames += 1;
+        if self.frames >= MAX_FRAMES_PER_SECOND {
+            self.rest_until = self.began + PACE;
+        }
+        let share = took
+            .saturating_mul(REST_FACTOR * services)
+            .min(LONGEST_REST);
+        self.rest_until = self.rest_until.max(now + share);
     }
 
-    /// Until when nothing more is read; `None` while the second has not had its frames.
+    /// Until when nothing more is read; `None` when there is no need to rest.
     fn rest(&self) -> Option<Instant> {
-        let over = self.began + PACE;
-        (self.frames >= MAX_FRAMES_PER_SECOND && Instant::now() < over).then_some(over)
+        (Instant::now() < self.rest_until).then_some(self.rest_until)
     }
 }
 
@@ -356,7 +399,7 @@ mod tests {
             if let Some(rest) = pace.rest() {
                 sleep_until(rest).await;
             }
-            pace.note();
+            pace.note(Duration::ZERO, 1);
         }
         assert!(start.elapsed() >= Duration::from_secs(3));
 
@@ -364,7 +407,17 @@ mod tests {
         for _ in 0..100 {
             tokio::time::advance(Duration::from_millis(250)).await;
             assert_eq!(pace.rest(), None);
-            pace.note();
+            pace.note(Duration::from_millis(1), 20);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_dear_to_decode_is_read_the_more_rarely_the_more_services_there_are() {
+        let start = Instant::now();
+        let mut pace = Pace::new();
+        pace.note(Duration::from_millis(2), 64);
+        assert_eq!(pace.rest(), Some(start + Duration::from_millis(768)));
+        pace.note(Duration::from_secs(9), 64);
+        assert_eq!(pace.rest(), Some(start + LONGEST_REST));
     }
 }

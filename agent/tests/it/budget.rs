@@ -105,7 +105,7 @@ async fn what_ten_services_cost() {
     assert!(full_bytes < MAX_RSS_BYTES);
 }
 
-fn start(socket: &Path) -> Child {
+pub fn start(socket: &Path) -> Child {
     let child = Command::new(env::current_exe().expect("has a path"))
         .args(["--ignored", "--exact", "budget::serve_until_stdin_ends"])
         .env(CHILD, socket)
@@ -217,7 +217,7 @@ fn cpu_seconds(pid: u32) -> f64 {
     on_cpu_ns.sum::<u64>() as f64 / SECOND as f64
 }
 
-fn rss_bytes(pid: u32) -> u64 {
+pub fn rss_bytes(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("is alive");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
@@ -226,6 +226,6 @@ fn rss_bytes(pid: u32) -> u64 {
         * 1_024
 }
 
-fn mib(bytes: u64) -> f64 {
+pub fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }

@@ -4,5 +4,7 @@
 mod alerts;
 mod budget;
 mod common;
+mod evidence;
+mod floods;
 mod socket;
 mod window;

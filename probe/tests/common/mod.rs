@@ -40,6 +40,10 @@ pub enum Manners {
     Acks,
     /// It takes it over, and asks for one at the first sample.
     Captures,
+    /// It goes away instead.
+    Leaves,
+    /// It takes it over, and goes away in the same moment.
+    AcksAndLeaves,
     /// It takes it over when the probe waits no longer.
     AcksTooLate,
 }
@@ -127,6 +131,7 @@ fn serve(mut stream: UnixStream, manners: Manners, kept: &Mutex<Vec<ToAgent>>) {
                 agent_version: "test".into(),
                 agent_pid: 1,
             })),
+            ToAgent::Incident(_) if manners == Manners::Leaves => return,
             ToAgent::Incident(incident) if manners != Manners::Silent => {
                 if manners == Manners::AcksTooLate {
                     thread::sleep(Duration::from_millis(400));
@@ -138,11 +143,15 @@ fn serve(mut stream: UnixStream, manners: Manners, kept: &Mutex<Vec<ToAgent>>) {
             }
             _ => None,
         };
+        let leaves = manners == Manners::AcksAndLeaves && matches!(decoded, ToAgent::Incident(_));
         kept.lock().expect("whole").push(decoded);
         if let Some(answer) = answer {
             let mut line = Vec::new();
             frame::encode(&answer, &mut line).expect("encodes");
             stream.write_all(&line).expect("writes");
+        }
+        if leaves {
+            return;
         }
     }
 }
