@@ -24,13 +24,16 @@ use tokio::{
 const LIMIT: usize = 10;
 const JOB: Duration = Duration::from_millis(2);
 const CAPACITY_PER_MS: f64 = 5.0;
-const LOAD: Duration = Duration::from_mins(1);
+const LOAD: Duration = Duration::from_mins(2);
+const WAVE: Duration = Duration::from_secs(20);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy)]
 struct Offered {
     high: f64,
     low: f64,
+    /// How far the high rate swings around its mean, as a share of it.
+    swing: f64,
 }
 
 struct Outcome {
@@ -110,6 +113,10 @@ async fn run(ageing: Option<Ageing>, turn_every: Option<u32>, offered: Offered) 
     let mut offered_low = 0;
     for ms in 1..=LOAD.as_millis() as u64 {
         sleep_until(begin + Duration::from_millis(ms)).await;
+        // Waves: above what the lane can do for the first half of each, below it for the second.
+        let first_half = ms % WAVE.as_millis() as u64 * 2 < WAVE.as_millis() as u64;
+        let swing = if first_half { offered.swing } else { -offered.swing };
+        high.per_ms = offered.high * (1.0 + swing) * CAPACITY_PER_MS;
         for _ in 0..high.until(ms as f64) {
             drop(submit(0));
         }
@@ -164,16 +171,16 @@ fn main() -> ExitCode {
     let offered = Offered {
         high: share("AX_HIGH").unwrap_or(0.97),
         low: share("AX_LOW").unwrap_or(0.08),
+        swing: share("AX_SWING").unwrap_or(0.3),
     };
     let step = |ms| Ageing::step(Duration::from_millis(ms));
     let variants = [
         ("neither", None, None),
         ("turns of 12", None, Some(12)),
-        ("turns of 10", None, Some(10)),
-        ("ageing 100 ms", Some(step(100)), None),
+        ("ageing 110 ms", Some(step(110)), None),
+        ("ageing 130 ms", Some(step(130)), None),
         ("ageing 150 ms", Some(step(150)), None),
-        ("ageing 150 ms, turns of 20", Some(step(150)), Some(20)),
-        ("ageing 190 ms", Some(step(190)), None),
+        ("ageing 130 ms, turns of 50", Some(step(130)), Some(50)),
     ];
     for (name, ageing, turn) in variants {
         let outcome = simulate(ageing, turn, offered);
