@@ -37,7 +37,7 @@ use parking_lot::Mutex;
 use pin_project_lite::pin_project;
 use tokio_util::sync::CancellationToken;
 
-use crate::{JobContext, JobError, guard, shared::Shared, state::StateCell};
+use crate::{JobContext, JobError, guard, room::Load, shared::Shared, state::StateCell};
 
 /// What every job has, whatever its closure.
 pub(crate) struct Header {
@@ -49,11 +49,14 @@ pub(crate) struct Header {
     pub(crate) lane: Arc<Shared>,
     /// From its start; `u64::MAX` for none.
     pub(crate) timeout_ns: u64,
-    pub(crate) ready_ns: u64,
+    /// Written before it is queued, and again when it comes back into the queue.
+    ready_ns: AtomicU64,
     /// Written once, under the lane's lock, before the state says running.
     pub(crate) started_ns: AtomicU64,
     /// The runner that has it, written as `started_ns` is.
     pub(crate) runner: AtomicU32,
+    /// What it takes of the queue's bytes.
+    bytes: u32,
     pub(crate) priority: u8,
     pub(crate) state: StateCell,
     /// Somebody asked for its cancellation while it ran, or its timeout passed.
@@ -77,6 +80,7 @@ impl Header {
         timeout_ns: u64,
         ready_ns: u64,
         priority: u8,
+        bytes: u32,
     ) -> Self {
         Self {
             id,
@@ -86,9 +90,10 @@ impl Header {
             place,
             lane,
             timeout_ns,
-            ready_ns,
+            ready_ns: AtomicU64::new(ready_ns),
             started_ns: AtomicU64::new(0),
             runner: AtomicU32::new(0),
+            bytes,
             priority,
             state: StateCell::new(),
             cancelling: AtomicBool::new(false),
@@ -107,6 +112,24 @@ impl Header {
 
     pub(crate) fn is_cancelling(&self) -> bool {
         self.cancelling.load(Acquire)
+    }
+
+    /// Since when it has been in the queue, or was before it started.
+    pub(crate) fn ready_ns(&self) -> u64 {
+        self.ready_ns.load(Relaxed)
+    }
+
+    /// While it is not queued.
+    pub(crate) fn set_ready_ns(&self, now_ns: u64) {
+        self.ready_ns.store(now_ns, Relaxed);
+    }
+
+    /// What it takes of its lane's room.
+    pub(crate) fn load(&self) -> Load {
+        Load {
+            jobs: 1,
+            bytes: self.bytes as usize,
+        }
     }
 
     pub(crate) fn started_ns(&self) -> u64 {

@@ -3,6 +3,7 @@
 use std::{
     error::Error,
     future::Future,
+    mem,
     panic::Location,
     sync::{
         Arc,
@@ -17,6 +18,7 @@ use ax_wire::JobId;
 use crate::{
     JobContext, JobHandle, Lane, SubmitError,
     cell::{Header, Job, JobCell},
+    place::{Place, Ready},
     priority,
     scheduler::Inner,
     shared::Shared,
@@ -32,6 +34,8 @@ pub struct JobBuilder<'a, F> {
     lane: Option<&'a Lane>,
     priority: Option<u8>,
     timeout: Option<Duration>,
+    payload_bytes: u32,
+    place: Option<Place>,
 }
 
 impl<'a, F> JobBuilder<'a, F> {
@@ -43,6 +47,8 @@ impl<'a, F> JobBuilder<'a, F> {
             lane: None,
             priority: None,
             timeout: None,
+            payload_bytes: 0,
+            place: None,
         }
     }
 
@@ -64,14 +70,56 @@ impl<'a, F> JobBuilder<'a, F> {
         self
     }
 
+    /// What its closure holds on the heap, for lanes with a bound in bytes: 0 unless set. The closure itself is counted
+    /// without being declared.
+    pub fn payload_bytes(mut self, bytes: u32) -> Self {
+        self.payload_bytes = bytes;
+        self
+    }
+
+    /// Queues it in room that was waited for, and so in that lane: [`Lane::ready`].
+    pub fn place(mut self, place: Place) -> Self {
+        self.place = Some(place);
+        self
+    }
+
+    /// Waits for room in the lane, then queues the job. Submitters are served in the order in which they came; the lane's
+    /// [`FullPolicy`](crate::FullPolicy) is not asked. Priority orders the queue, not the line before it.
+    ///
+    /// A job that waits here for its own lane may wait for itself.
+    ///
+    /// Cancel safe: dropped, it leaves the line and drops the closure; the job has not been submitted.
+    ///
+    /// # Errors
+    ///
+    /// As [`JobBuilder::submit`], but never [`SubmitError::Full`].
+    #[track_caller]
+    pub fn submit_wait<Fut, T, E>(
+        self,
+    ) -> impl Future<Output = Result<JobHandle<T>, SubmitError>> + use<'a, F, Fut, T, E>
+    where
+        F: FnOnce(JobContext) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, E>> + Send + 'static,
+        T: Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>> + 'static,
+    {
+        let place = Location::caller();
+        async move {
+            let lane = self.find_lane()?;
+            let bytes = self.bytes::<T>() as usize;
+            let room = Ready::new(lane, bytes).await?;
+            self.place(room).submit_from(place)
+        }
+    }
+
     /// Queues the job and returns at once. The place of this call is shown wherever the job is.
     ///
     /// May be called from any thread, inside the scheduler's runtime or not. Costs about 0.2 us and one allocation.
     ///
     /// # Errors
     ///
-    /// Where the lane is full (counted as rejected), closed or foreign, where there is no runtime, and where priority
-    /// or timeout are out of range. The closure is dropped.
+    /// Where the lane is full and its policy has no room for it (counted as rejected), closed or foreign, where there is
+    /// no runtime, and where priority or timeout are out of range. The closure is dropped.
     #[track_caller]
     pub fn submit<Fut, T, E>(self) -> Result<JobHandle<T>, SubmitError>
     where
@@ -85,7 +133,7 @@ impl<'a, F> JobBuilder<'a, F> {
 
     /// [`submit`](Self::submit) with the place of an earlier call, for helpers that submit later.
     pub(crate) fn submit_from<Fut, T, E>(
-        self,
+        mut self,
         place: &'static Location<'static>,
     ) -> Result<JobHandle<T>, SubmitError>
     where
@@ -94,7 +142,11 @@ impl<'a, F> JobBuilder<'a, F> {
         T: Send + 'static,
         E: Into<Box<dyn Error + Send + Sync>> + 'static,
     {
-        let lane = self.find_lane()?;
+        let room = self.place.take();
+        let lane = match room.as_ref().and_then(Place::lane) {
+            Some(lane) => Arc::clone(lane),
+            None => self.find_lane()?,
+        };
         let priority = self.priority.unwrap_or(lane.settings.priority);
         if !priority::ALL.contains(&priority) {
             return Err(SubmitError::InvalidPriority { given: priority });
@@ -115,9 +167,14 @@ impl<'a, F> JobBuilder<'a, F> {
             timeout.map_or(u64::MAX, duration_ns),
             time::now_ns(),
             priority,
+            self.bytes::<T>(),
         );
         let cell = Arc::new(JobCell::new(header, self.body));
-        match cell.header().lane.push(Arc::<JobCell<F, T>>::clone(&cell)) {
+        match cell
+            .header()
+            .lane
+            .push(Arc::<JobCell<F, T>>::clone(&cell), room)
+        {
             Ok(()) => task.submitted(),
             Err(refused) => {
                 task.rejected();
@@ -125,6 +182,13 @@ impl<'a, F> JobBuilder<'a, F> {
             }
         }
         Ok(JobHandle::new(cell))
+    }
+
+    /// What it takes of its lane's queue.
+    fn bytes<T>(&self) -> u32 {
+        let cell = mem::size_of::<JobCell<F, T>>();
+        self.payload_bytes
+            .saturating_add(u32::try_from(cell).unwrap_or(u32::MAX))
     }
 
     fn find_lane(&self) -> Result<Arc<Shared>, SubmitError> {

@@ -47,11 +47,21 @@ mod guard;
 mod handle;
 mod job;
 mod lane;
+pub mod limit;
+#[cfg(test)]
+mod model;
+mod order;
 mod periodic;
+mod place;
+mod policy;
 pub mod priority;
+mod repeats;
+mod room;
 mod runner;
 mod scheduler;
+mod settings;
 mod shared;
+mod slots;
 mod snapshot;
 mod state;
 mod stream;
@@ -74,10 +84,13 @@ pub use error::{JobError, LaneError, SubmitError};
 pub use handle::JobHandle;
 pub use job::JobBuilder;
 pub use lane::{
-    DEFAULT_CANCEL_GRACE, DEFAULT_CAPACITY, DEFAULT_LANE, DEFAULT_LIMIT, Lane, LaneBuilder,
-    MAX_CAPACITY, MAX_LIMIT,
+    DEFAULT_CANCEL_GRACE, DEFAULT_CAPACITY, DEFAULT_HIGH_WATER_PERCENT, DEFAULT_LANE,
+    DEFAULT_LIMIT, Lane, LaneBuilder, MAX_CAPACITY, MAX_LIMIT,
 };
+pub use order::Ageing;
 pub use periodic::Periodic;
+pub use place::Place;
+pub use policy::{FullPolicy, Spill, SpilledJob};
 pub use scheduler::{DEFAULT_SHUTDOWN_GRACE, Scheduler, SchedulerBuilder};
 pub use snapshot::{LaneSnapshot, RunningJob, Snapshot};
 pub use state::JobState;

@@ -256,7 +256,7 @@ impl Future for Runner {
             match todo.unwrap_or_else(|| me.lane.advance(me.number, None, true, now_ns)) {
                 Next::Run(job) => {
                     let header = job.header();
-                    let wait_ns = now_ns.saturating_sub(header.ready_ns);
+                    let wait_ns = now_ns.saturating_sub(header.ready_ns());
                     header.task.started_after(wait_ns);
                     me.current = Some(Current {
                         timeout_at_ns: now_ns.saturating_add(header.timeout_ns),

@@ -83,6 +83,12 @@ pub(crate) const ACCEPT: Move = Move::new(Pending, Ready);
 pub(crate) const START: Move = Move::new(Ready, Running);
 /// It is cancelled while queued.
 pub(crate) const WITHDRAW: Move = Move::new(Ready, Cancelled);
+/// It finds the lane full and is spilled.
+pub(crate) const PUT_ASIDE: Move = Move::new(Pending, Waiting);
+/// It comes back from where it was spilled to.
+pub(crate) const COME_BACK: Move = Move::new(Waiting, Ready);
+/// It was spilled, and nobody will run it.
+pub(crate) const GIVE_UP: Move = Move::new(Waiting, Cancelled);
 /// It ends with `Ok`.
 pub(crate) const SUCCEED: Move = Move::new(Running, Success);
 /// It ends without success by its own doing.

@@ -49,12 +49,12 @@ fn entry_of(lane: &str, name: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shared::Settings;
+    use crate::settings::Settings;
 
     #[test]
     fn the_same_name_in_two_lanes_is_two_types() {
         let settings = Settings::default();
-        let lanes = ["types_a", "types_b"].map(|name| Shared::new(name, 0, settings, None));
+        let lanes = ["types_a", "types_b"].map(|name| Shared::new(name, 0, settings.clone(), None));
         for _ in 0..2 {
             for lane in &lanes {
                 for name in ["fetch", "flush", "fetch2"] {

@@ -44,7 +44,7 @@ impl Queued {
             job: header.id,
             task: header.task,
             priority: header.priority,
-            ready_ns: header.ready_ns,
+            ready_ns: header.ready_ns(),
         }
     }
 
@@ -172,7 +172,7 @@ fn told(header: &Header, now_ns: u64) -> RunningJob {
             trace: Some(header.trace),
         },
         elapsed_ns: now_ns.saturating_sub(started_ns),
-        queue_wait_ns: started_ns.saturating_sub(header.ready_ns),
+        queue_wait_ns: started_ns.saturating_sub(header.ready_ns()),
         attempt: 1,
         priority: header.priority,
         // The probe knows which threads poll.
