@@ -65,6 +65,7 @@ fn incident(reason: Reason) -> Incident {
         running_total: 0,
         queues: Vec::new(),
         lag: Vec::new(),
+        recorder: None,
         suppressed_total: 0,
         dropped: Dropped::default(),
         unknown: vec!["native stacks".into()],
@@ -499,6 +500,7 @@ async fn hostile_text_in_an_incident_reaches_neither_file_nor_screen() {
             attempt: 1,
             priority: 1,
             poll_age_ns: None,
+            waits_for: None,
         };
         20
     ];
