@@ -146,7 +146,10 @@ fn nanos(runtime: &Runtime, sides: &Arc<Sides>, side: Side, burst: usize) -> f64
     let sides = Arc::clone(sides);
     if runtime.metrics().num_workers() == 1 {
         let began = cpu_ns();
-        runtime.block_on(async move { tokio::spawn(async move { sides.run(side, burst).await }).await })
+        runtime
+            .block_on(
+                async move { tokio::spawn(async move { sides.run(side, burst).await }).await },
+            )
             .expect("no panic");
         return (cpu_ns() - began) / JOBS as f64;
     }
