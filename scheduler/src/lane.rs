@@ -1,14 +1,14 @@
 //! Lanes as the user sees them: opened by name, cheap to clone.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, panic::Location, sync::Arc, time::Duration};
 
 use ax_wire::sample::LaneSample;
 
 use crate::{
-    LaneError, priority,
+    LaneError, Preset, Retry, RetryBudget, TimeoutAdvice, priority,
     scheduler::Inner,
     shared::{Settings, Shared},
-    time,
+    time, types,
 };
 
 /// The lane of a job for which none was named. It is opened by the first such job with the default settings, unless
@@ -24,6 +24,9 @@ pub const DEFAULT_CAPACITY: usize = 10_000;
 
 /// How long a running job may go on after it was asked to end, before its future is dropped.
 pub const DEFAULT_CANCEL_GRACE: Duration = Duration::from_secs(1);
+
+/// Percent of its timeout after which a job is slow, in a lane that sets none.
+pub const DEFAULT_SLOW_PERCENT: u8 = 80;
 
 /// The highest limit: each job that runs has a runner, a task that stays once it was needed.
 pub const MAX_LIMIT: usize = 1_000_000;
@@ -51,6 +54,23 @@ impl Lane {
     #[must_use]
     pub fn counts(&self) -> LaneSample {
         self.shared.counts(time::now_ns())
+    }
+
+    /// How its jobs are tried again: what [`LaneBuilder::retry`] or a preset has set.
+    #[must_use]
+    pub fn retry(&self) -> Retry {
+        self.shared.settings.retry.unwrap_or(Retry::NONE)
+    }
+
+    /// What the measured runs of a job type advise for its timeout; `None` before
+    /// [`RUNS_FOR_ADVICE`](crate::RUNS_FOR_ADVICE) runs have ended.
+    #[must_use]
+    #[track_caller]
+    pub fn timeout_advice(&self, job_type: &str) -> Option<TimeoutAdvice> {
+        let task = types::find(&self.shared, job_type, Location::caller());
+        let runs = task.run_times()?;
+        let p99 = Duration::from_nanos(runs.quantile_ns(0.99)?);
+        TimeoutAdvice::new(runs.count(), p99)
     }
 }
 
@@ -113,6 +133,49 @@ impl<'a> LaneBuilder<'a> {
         self
     }
 
+    /// How long jobs of one type may run, instead of the lane's timeout. Called again, it adds a type.
+    pub fn type_timeout(mut self, job_type: &str, timeout: Duration) -> Self {
+        let entry = (Box::from(job_type), timeout);
+        self.settings.type_timeouts.push(entry);
+        self
+    }
+
+    /// After how many percent of its timeout a job is announced as slow: [`DEFAULT_SLOW_PERCENT`] unless set, 0 for
+    /// never. A job without a timeout is never slow.
+    pub fn slow_percent(mut self, percent: u8) -> Self {
+        self.settings.slow_percent = percent;
+        self
+    }
+
+    /// How jobs of registered handlers are tried again unless they say otherwise: not, unless set. A closure says it
+    /// itself ([`JobBuilder::retry`](crate::JobBuilder::retry)), for instance with [`Lane::retry`].
+    pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
+        self.settings.retry = Some(retry.into());
+        self
+    }
+
+    /// Bounds the retries of this lane; what is beyond is put off. Unbounded unless set. The scheduler may have a budget
+    /// of its own for all lanes ([`SchedulerBuilder::retry_budget`](crate::SchedulerBuilder::retry_budget)): both hold.
+    pub fn retry_budget(mut self, budget: RetryBudget) -> Self {
+        self.settings.retry_budget = Some(budget);
+        self
+    }
+
+    /// Limit, priority, timeout and retries of a usual kind of lane.
+    pub fn preset(mut self, preset: &Preset) -> Self {
+        let Preset {
+            limit,
+            priority,
+            timeout,
+            retry,
+        } = *preset;
+        self.settings.limit = limit;
+        self.settings.priority = priority;
+        self.settings.timeout = Some(timeout);
+        self.settings.retry = Some(retry);
+        self
+    }
+
     /// Opens the lane, or returns the one of this name that is open with equal settings.
     ///
     /// # Errors
@@ -122,7 +185,7 @@ impl<'a> LaneBuilder<'a> {
     pub fn open(self) -> Result<Lane, LaneError> {
         self.check()?;
         Ok(Lane {
-            shared: self.scheduler.open(self.name, self.settings)?,
+            shared: self.scheduler.open(self.name, &self.settings)?,
             scheduler: Arc::clone(self.scheduler),
         })
     }
@@ -134,6 +197,7 @@ impl<'a> LaneBuilder<'a> {
             capacity,
             priority,
             timeout,
+            slow_percent,
             ..
         } = self.settings;
         if self.name.is_empty() {
@@ -157,8 +221,16 @@ impl<'a> LaneBuilder<'a> {
                 given: priority,
             });
         }
-        if timeout == Some(Duration::ZERO) {
+        let of_types = self.settings.type_timeouts.iter();
+        if timeout == Some(Duration::ZERO) || of_types.clone().any(|(_, timeout)| timeout.is_zero())
+        {
             return Err(LaneError::ZeroTimeout { lane: lane() });
+        }
+        if slow_percent > 100 {
+            return Err(LaneError::InvalidSlowShare {
+                lane: lane(),
+                given: slow_percent,
+            });
         }
         Ok(())
     }
@@ -172,6 +244,10 @@ impl Default for Settings {
             priority: priority::DEFAULT,
             timeout: None,
             cancel_grace: DEFAULT_CANCEL_GRACE,
+            type_timeouts: Vec::new(),
+            slow_percent: DEFAULT_SLOW_PERCENT,
+            retry: None,
+            retry_budget: None,
         }
     }
 }
@@ -185,12 +261,27 @@ impl fmt::Display for Settings {
             priority,
             timeout,
             cancel_grace,
+            type_timeouts,
+            slow_percent,
+            retry,
+            retry_budget,
         } = self;
         write!(f, "limit {limit}, capacity {capacity}, priority {priority}")?;
         match timeout {
             Some(timeout) => write!(f, ", timeout {timeout:?}")?,
             None => write!(f, ", no timeout")?,
         }
-        write!(f, ", cancel grace {cancel_grace:?}")
+        write!(f, ", cancel grace {cancel_grace:?}")?;
+        for (job_type, timeout) in type_timeouts {
+            write!(f, ", timeout of `{job_type}` {timeout:?}")?;
+        }
+        write!(f, ", slow at {slow_percent} %")?;
+        if let Some(retry) = retry {
+            write!(f, ", {retry:?}")?;
+        }
+        if let Some(budget) = retry_budget {
+            write!(f, ", {budget:?}")?;
+        }
+        Ok(())
     }
 }

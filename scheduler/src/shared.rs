@@ -13,12 +13,13 @@
 //! 5. An end is counted under the lock before the handle learns of it: counts are exact at every instant.
 
 mod facts;
+mod waiting;
 
 use std::{
     mem,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     task::Waker,
     time::Duration,
@@ -27,11 +28,20 @@ use std::{
 use ax_probe::task_type::End;
 use ax_wire::sample::{JobCounters, LaneSample};
 use parking_lot::Mutex;
-use tokio::{runtime::Handle, sync::Notify};
+use tokio::sync::Notify;
 
 use crate::{
-    JobError, JobState, SubmitError, buckets::Buckets, cell::Job, runner::Runner,
-    snapshot::RunningJob, state,
+    JobError, JobState, SubmitError,
+    backoff::Retry,
+    buckets::Buckets,
+    budget::{Grants, RetryBudget},
+    cell::Job,
+    events::{JobEvent, JobEventKind},
+    hub::Hub,
+    records::Records,
+    runner::Runner,
+    snapshot::RunningJob,
+    state, time,
 };
 
 /// Jobs that are withdrawn in one go: bounds how long the lock is held.
@@ -41,13 +51,35 @@ const WITHDRAW_BATCH: usize = 256;
 const TOMBSTONES: usize = 1024;
 
 /// What a lane was opened with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) limit: usize,
     pub(crate) capacity: usize,
     pub(crate) priority: u8,
     pub(crate) timeout: Option<Duration>,
     pub(crate) cancel_grace: Duration,
+    /// Of single types; few, so found by walking.
+    pub(crate) type_timeouts: Vec<(Box<str>, Duration)>,
+    /// Percent of its timeout after which a job is slow; 0 for never.
+    pub(crate) slow_percent: u8,
+    pub(crate) retry: Option<Retry>,
+    pub(crate) retry_budget: Option<RetryBudget>,
+}
+
+impl Settings {
+    pub(crate) fn timeout_of_type(&self, job_type: &str) -> Option<Duration> {
+        let of_type = self.type_timeouts.iter();
+        let mut found = of_type.filter(|(name, _)| **name == *job_type);
+        found.next().map(|(_, timeout)| *timeout)
+    }
+
+    /// How long a job with this timeout runs until it is slow; `u64::MAX` for never.
+    pub(crate) fn slow_after_ns(&self, timeout_ns: u64) -> u64 {
+        if timeout_ns == u64::MAX || self.slow_percent == 0 {
+            return u64::MAX;
+        }
+        timeout_ns / 100 * u64::from(self.slow_percent)
+    }
 }
 
 /// Whether a lane takes and starts jobs. Only ever goes downwards.
@@ -72,6 +104,8 @@ struct Core {
     /// The runner that has been woken or spawned and has not looked at the queue yet.
     waking: Option<u32>,
     mode: Mode,
+    /// Moves that have not been told to the listeners.
+    outbox: Vec<JobEvent>,
 }
 
 #[derive(Default)]
@@ -94,6 +128,10 @@ struct Counts {
     panicked: AtomicU64,
     timed_out: AtomicU64,
     cancelled: AtomicU64,
+    waiting: AtomicU64,
+    retried: AtomicU64,
+    deferred: AtomicU64,
+    zombies: AtomicU64,
 }
 
 fn increment(counter: &AtomicU64) {
@@ -116,7 +154,36 @@ pub(crate) enum Next {
     Leave,
 }
 
-enum Wake {
+/// A job's attempt, ended.
+pub(crate) struct Ended {
+    pub(crate) end: End,
+    /// It is to wait and to be tried again, unless something speaks against it.
+    pub(crate) again: bool,
+    pub(crate) zombie: bool,
+    /// Why, where it did not succeed.
+    pub(crate) reason: Option<Arc<str>>,
+}
+
+impl Ended {
+    pub(crate) fn well() -> Self {
+        Self {
+            end: End::Succeeded,
+            again: false,
+            zombie: false,
+            reason: None,
+        }
+    }
+}
+
+/// What became of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Ended(End),
+    Waits,
+}
+
+/// A runner to wake, once no lock is held.
+pub(crate) enum Wake {
     Unpark(Waker),
     Spawn(u32),
 }
@@ -126,33 +193,32 @@ enum Wake {
 #[repr(align(128))]
 pub(crate) struct Shared {
     pub(crate) name: Box<str>,
-    /// The number of its scheduler in this process.
-    pub(crate) scheduler: u32,
+    pub(crate) hub: Arc<Hub>,
     pub(crate) settings: Settings,
-    runtime: Option<Handle>,
+    pub(crate) retry_grants: Option<Grants>,
+    pub(crate) records: Mutex<Records>,
     /// Its runtime has several workers.
     parallel: bool,
     counts: Counts,
     core: Mutex<Core>,
+    /// The outbox is not empty.
+    noted: AtomicBool,
+    /// Held by the thread that tells the listeners.
+    telling: Mutex<()>,
     /// Notified when a lane that is not open has neither queued nor running jobs.
     drained: Notify,
 }
 
 impl Shared {
-    pub(crate) fn new(
-        name: &str,
-        scheduler: u32,
-        settings: Settings,
-        runtime: Option<Handle>,
-    ) -> Self {
-        let workers = runtime
-            .as_ref()
-            .map(|handle| handle.metrics().num_workers());
+    pub(crate) fn new(name: &str, settings: Settings, hub: Arc<Hub>) -> Self {
+        let runtime = hub.runtime.as_ref();
+        let workers = runtime.map(|handle| handle.metrics().num_workers());
         Self {
             name: Box::from(name),
-            scheduler,
+            hub,
+            retry_grants: settings.retry_budget.map(Grants::new),
             settings,
-            runtime,
+            records: Mutex::default(),
             parallel: workers.is_some_and(|workers| workers > 1),
             counts: Counts::default(),
             core: Mutex::new(Core {
@@ -161,13 +227,16 @@ impl Shared {
                 idle: Vec::new(),
                 waking: None,
                 mode: Mode::Open,
+                outbox: Vec::new(),
             }),
+            noted: AtomicBool::new(false),
+            telling: Mutex::default(),
             drained: Notify::new(),
         }
     }
 
     pub(crate) fn has_runtime(&self) -> bool {
-        self.runtime.is_some()
+        self.hub.runtime.is_some()
     }
 
     /// How many jobs run now: a hint, exact only under the lock.
@@ -177,36 +246,16 @@ impl Shared {
 
     /// Queues a job, or refuses it.
     pub(crate) fn push(self: &Arc<Self>, job: Arc<dyn Job>) -> Result<(), SubmitError> {
-        let wake = {
-            let mut core = self.core.lock();
-            match core.mode {
-                Mode::Open => {}
-                Mode::Draining | Mode::Stopping => {
-                    return Err(SubmitError::Closed {
-                        lane: self.name.clone(),
-                    });
-                }
-                Mode::Gone => {
-                    return Err(SubmitError::RuntimeGone {
-                        lane: self.name.clone(),
-                    });
-                }
+        let admitted = self.admit(job, false);
+        let refused = match admitted {
+            Ok(wake) => {
+                self.wake(wake);
+                Ok(())
             }
-            let capacity = self.settings.capacity;
-            if self.counts.pending.load(Relaxed) >= capacity as u64 {
-                increment(&self.counts.rejected);
-                let lane = self.name.clone();
-                return Err(SubmitError::Full { lane, capacity });
-            }
-            increment(&self.counts.submitted);
-            increment(&self.counts.pending);
-            let header = job.header();
-            header.state.apply(state::ACCEPT);
-            core.queue.push(header.priority, job);
-            self.next_wake(&mut core)
+            Err(refused) => Err(refused),
         };
-        self.wake(wake);
-        Ok(())
+        self.flush();
+        refused
     }
 
     /// Chooses the runner to wake, where one is idle and none is being woken (rule 2).
@@ -214,11 +263,8 @@ impl Shared {
         if core.waking.is_some() {
             return None;
         }
-        if let Some(runner) = core.idle.pop() {
-            core.waking = Some(runner);
-            let entry = &mut core.runners[runner as usize];
-            entry.parked = false;
-            return entry.waker.clone().map(Wake::Unpark);
+        if !core.idle.is_empty() {
+            return unpark(core);
         }
         if core.runners.len() < self.settings.limit {
             let runner = core.runners.len() as u32;
@@ -229,8 +275,8 @@ impl Shared {
         None
     }
 
-    fn wake(self: &Arc<Self>, wake: Option<Wake>) {
-        match (wake, &self.runtime) {
+    pub(crate) fn wake(self: &Arc<Self>, wake: Option<Wake>) {
+        match (wake, &self.hub.runtime) {
             (Some(Wake::Unpark(waker)), _) => waker.wake(),
             (Some(Wake::Spawn(runner)), Some(runtime)) => {
                 // A runtime that was shut down drops the runner at once, which ends the jobs of this lane.
@@ -250,12 +296,13 @@ impl Shared {
     pub(crate) fn advance(
         self: &Arc<Self>,
         runner: u32,
-        ended: Option<End>,
+        ended: Option<&Ended>,
         take: bool,
         now_ns: u64,
-    ) -> Next {
+    ) -> (Next, Option<Fate>) {
         let mut core = self.core.lock();
-        let before = ended.and_then(|end| self.count_end(&mut core, runner, end));
+        let before = ended.and_then(|ended| self.count_end(&mut core, runner, ended, now_ns));
+        let (before, fate) = before.unzip();
         let (next, wake) = if take {
             self.take(&mut core, runner, now_ns)
         } else {
@@ -268,22 +315,53 @@ impl Shared {
             self.drained.notify_waiters();
         }
         self.wake(wake);
-        next
+        self.flush();
+        (next, fate)
     }
 
-    fn count_end(&self, core: &mut Core, runner: u32, end: End) -> Option<Arc<dyn Job>> {
+    fn count_end(
+        &self,
+        core: &mut Core,
+        runner: u32,
+        ended: &Ended,
+        now_ns: u64,
+    ) -> Option<(Arc<dyn Job>, Fate)> {
         let job = core.runners[runner as usize].job.take()?;
-        let (step, counter) = match end {
-            End::Succeeded => (state::SUCCEED, &self.counts.succeeded),
-            End::Failed => (state::FAIL, &self.counts.failed),
-            End::Panicked => (state::FAIL, &self.counts.panicked),
-            End::TimedOut => (state::FAIL, &self.counts.timed_out),
-            End::Cancelled => (state::STOP, &self.counts.cancelled),
+        let header = job.header();
+        let stopped = ended.again && (header.is_cancel_wanted() || core.mode >= Mode::Stopping);
+        let full = self.counts.waiting.load(Relaxed) >= self.settings.capacity as u64;
+        let fate = match ended.again && !full && !stopped {
+            true => Fate::Waits,
+            false if stopped => Fate::Ended(End::Cancelled),
+            false => Fate::Ended(ended.end),
         };
-        job.header().state.apply(step);
+        let counts = &self.counts;
+        let (step, counter, kind) = match fate {
+            Fate::Waits => (state::TRY_AGAIN, &counts.retried, JobEventKind::Retried),
+            Fate::Ended(End::Succeeded) => {
+                (state::SUCCEED, &counts.succeeded, JobEventKind::Succeeded)
+            }
+            Fate::Ended(End::Failed) => (state::FAIL, &counts.failed, JobEventKind::Failed),
+            Fate::Ended(End::Panicked) => (state::FAIL, &counts.panicked, JobEventKind::Failed),
+            Fate::Ended(End::TimedOut) => (state::FAIL, &counts.timed_out, JobEventKind::TimedOut),
+            Fate::Ended(End::Cancelled) => {
+                (state::STOP, &counts.cancelled, JobEventKind::Cancelled)
+            }
+        };
+        let reason = ended.reason.as_ref();
+        if ended.zombie {
+            increment(&counts.zombies);
+            let moved = (JobState::Running, JobState::Running);
+            self.note(core, header, JobEventKind::Zombie, moved, reason, now_ns);
+        }
+        header.state.apply(step);
         increment(counter);
-        decrement(&self.counts.running);
-        Some(job)
+        decrement(&counts.running);
+        if fate == Fate::Waits {
+            increment(&counts.waiting);
+        }
+        self.note(core, header, kind, step.states(), reason, now_ns);
+        Some((job, fate))
     }
 
     fn take(&self, core: &mut Core, runner: u32, now_ns: u64) -> (Next, Option<Wake>) {
@@ -308,8 +386,10 @@ impl Shared {
         };
         let entry = &mut core.runners[runner as usize];
         let Some(job) = job else {
-            if core.mode != Mode::Open {
-                return (Next::Leave, wake);
+            let waits = self.counts.waiting.load(Relaxed) > 0;
+            if core.mode >= Mode::Stopping || (core.mode == Mode::Draining && !waits) {
+                // The next one leaves too.
+                return (Next::Leave, unpark(core));
             }
             entry.parked = true;
             core.idle.push(runner);
@@ -319,10 +399,13 @@ impl Shared {
         header.started_ns.store(now_ns, Relaxed);
         header.runner.store(runner, Relaxed);
         header.state.apply(state::START);
+        header.begin_attempt();
         entry.job = Some(Arc::clone(&job));
         decrement(&self.counts.pending);
         increment(&self.counts.running);
         increment(&self.counts.started);
+        let (kind, moved) = (JobEventKind::Started, state::START.states());
+        self.note(core, header, kind, moved, None, now_ns);
         (Next::Run(job), wake)
     }
 
@@ -332,16 +415,19 @@ impl Shared {
         let mut core = self.core.lock();
         match header.state.get() {
             JobState::Ready => {
-                self.count_withdrawn(job);
+                self.count_withdrawn(&mut core, job);
                 self.sweep(&mut core);
-                let drained = self.is_drained(&core);
                 drop(core);
-                end_withdrawn(job, JobError::Cancelled);
-                if drained {
-                    self.drained.notify_waiters();
-                }
+                self.end_withdrawn(job, JobError::Cancelled);
+                self.notify_if_drained();
+                self.flush();
+            }
+            JobState::Waiting => {
+                drop(core);
+                Hub::withdraw(job, JobError::Cancelled);
             }
             JobState::Running => {
+                header.want_cancel();
                 let runner = header.runner.load(Relaxed) as usize;
                 let waker = core.runners[runner].waker.clone();
                 drop(core);
@@ -352,10 +438,37 @@ impl Shared {
         }
     }
 
-    fn count_withdrawn(&self, job: &dyn Job) {
-        job.header().state.apply(state::WITHDRAW);
+    fn count_withdrawn(&self, core: &mut Core, job: &dyn Job) {
+        let header = job.header();
+        header.state.apply(state::WITHDRAW);
         decrement(&self.counts.pending);
         increment(&self.counts.cancelled);
+        let (kind, moved) = (JobEventKind::Cancelled, state::WITHDRAW.states());
+        if self.hub.listeners.want(kind) {
+            self.note(core, header, kind, moved, None, time::now_ns());
+        }
+    }
+
+    /// A queued job has been counted out: tells its handle and whoever depends on it.
+    fn end_withdrawn(&self, job: &dyn Job, reason: JobError) {
+        let header = job.header();
+        header.task.cancelled_in_queue();
+        if header.is_watched() || header.keeps_record() {
+            let text = reason.text();
+            if header.keeps_record() {
+                self.record(header, Some(Arc::clone(&text)), time::now_ns());
+            }
+            job.publish_withdrawn(reason);
+            self.hub.ended(header, Some(text));
+        } else {
+            job.publish_withdrawn(reason);
+        }
+    }
+
+    fn notify_if_drained(&self) {
+        if self.is_drained(&self.core.lock()) {
+            self.drained.notify_waiters();
+        }
     }
 
     /// Frees the tombstones when they are many: each sweep is paid for by the cancels since the last.
@@ -375,6 +488,7 @@ impl Shared {
             let core = self.core.lock();
             let busy = core.runners.iter().filter_map(|entry| {
                 let job = entry.job.as_ref()?;
+                job.header().want_cancel();
                 Some((Arc::clone(job), entry.waker.clone()))
             });
             busy.collect()
@@ -393,7 +507,7 @@ impl Shared {
                 while batch.len() < WITHDRAW_BATCH
                     && let Some(job) = pop_ready(&mut core.queue)
                 {
-                    self.count_withdrawn(&*job);
+                    self.count_withdrawn(&mut core, &*job);
                     batch.push(job);
                 }
                 self.is_drained(&core)
@@ -402,10 +516,11 @@ impl Shared {
                 if drained {
                     self.drained.notify_waiters();
                 }
+                self.flush();
                 return;
             }
             for job in batch.drain(..) {
-                end_withdrawn(&*job, reason());
+                self.end_withdrawn(&*job, reason());
             }
         }
     }
@@ -435,7 +550,8 @@ impl Shared {
     }
 
     fn is_drained(&self, core: &Core) -> bool {
-        let jobs = self.counts.pending.load(Relaxed) + self.running();
+        let waiting = self.counts.waiting.load(Relaxed);
+        let jobs = self.counts.pending.load(Relaxed) + self.running() + waiting;
         core.mode != Mode::Open && jobs == 0
     }
 
@@ -481,13 +597,16 @@ impl Shared {
         });
         LaneSample {
             name: self.name.to_string(),
-            scheduler: self.scheduler,
+            scheduler: self.hub.number,
             limit: self.settings.limit as u64,
             capacity: self.settings.capacity as u64,
             running: get(&counts.running),
             pending: get(&counts.pending),
-            waiting: 0,
-            head_age_ns: head.map(|header| now_ns.saturating_sub(header.ready_ns)),
+            waiting: get(&counts.waiting),
+            retried_total: get(&counts.retried),
+            deferred_total: get(&counts.deferred),
+            zombies_total: get(&counts.zombies),
+            head_age_ns: head.map(|header| now_ns.saturating_sub(header.ready_ns())),
             counters: JobCounters {
                 submitted_total: get(&counts.submitted),
                 rejected_total: get(&counts.rejected),
@@ -507,9 +626,13 @@ fn pop_ready(queue: &mut Buckets<Arc<dyn Job>>) -> Option<Arc<dyn Job>> {
     std::iter::from_fn(|| queue.pop()).find(|job| job.header().state.get() == JobState::Ready)
 }
 
-fn end_withdrawn(job: &dyn Job, reason: JobError) {
-    job.header().task.cancelled_in_queue();
-    job.publish_withdrawn(reason);
+/// Takes an idle runner to be woken; it is the wake in flight.
+fn unpark(core: &mut Core) -> Option<Wake> {
+    let runner = core.idle.pop()?;
+    core.waking = Some(runner);
+    let entry = &mut core.runners[runner as usize];
+    entry.parked = false;
+    entry.waker.clone().map(Wake::Unpark)
 }
 
 fn signal_cancel(job: &dyn Job, waker: Option<Waker>) {

@@ -79,6 +79,14 @@ pub(crate) struct Move {
 
 /// The lane takes the job.
 pub(crate) const ACCEPT: Move = Move::new(Pending, Ready);
+/// The lane takes the job, which waits.
+pub(crate) const ACCEPT_WAITING: Move = Move::new(Pending, Waiting);
+/// It has waited long enough.
+pub(crate) const DUE: Move = Move::new(Waiting, Ready);
+/// It is cancelled while it waits.
+pub(crate) const GIVE_UP: Move = Move::new(Waiting, Cancelled);
+/// Its attempt failed, and there is another.
+pub(crate) const TRY_AGAIN: Move = Move::new(Running, Waiting);
 /// A runner takes it out of the queue.
 pub(crate) const START: Move = Move::new(Ready, Running);
 /// It is cancelled while queued.
@@ -99,6 +107,10 @@ impl Move {
         }
         assert!(index < legal.len(), "the table of moves forbids this one");
         Self { from, to }
+    }
+
+    pub(crate) const fn states(self) -> (JobState, JobState) {
+        (self.from, self.to)
     }
 }
 
