@@ -3,14 +3,13 @@
 mod support;
 
 use std::{
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::TcpStream,
+    io::{BufRead as _, BufReader},
     process::Stdio,
     time::{Duration, Instant},
 };
 
 use serde_json::Value;
-use support::{Guarded, ax_top, run_to_end};
+use support::{Guarded, ax_top, http, run_to_end};
 
 fn demo_json(extra: &[&str]) -> Value {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -60,8 +59,10 @@ fn headless_demo_reports_a_live_service() {
 #[test]
 fn demo_service_ends_with_its_standard_input() {
     let folder = tempfile::tempdir().expect("a temporary folder");
+    let scratch = tempfile::tempdir().expect("a temporary folder");
     let child = ax_top(&folder.path().join("ax/agent.sock"))
         .arg("demo-service")
+        .env("TMPDIR", scratch.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -76,8 +77,16 @@ fn demo_service_ends_with_its_standard_input() {
         .unwrap_or_else(|| panic!("unexpected first line {line:?}"));
     let answer = http(address, "POST", "/fault/block?ms=999999");
     assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
-    let answer = http(address, "POST", "/order");
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    for (method, path) in [("POST", "/order"), ("GET", "/orders")] {
+        let answer = http(address, method, path);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+    }
+    let files = || {
+        std::fs::read_dir(scratch.path())
+            .expect("can be listed")
+            .count()
+    };
+    assert_eq!(files(), 1, "the folder of its database");
     drop(child.0.stdin.take());
     let start = Instant::now();
     let status = support::eventually("the service to end", || child.0.try_wait().expect("waits"));
@@ -87,18 +96,5 @@ fn demo_service_ends_with_its_standard_input() {
         "{:?}",
         start.elapsed()
     );
-}
-
-fn http(address: &str, method: &str, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).expect("the service listens");
-    write!(
-        stream,
-        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    )
-    .expect("the service reads");
-    let mut answer = String::new();
-    stream
-        .read_to_string(&mut answer)
-        .expect("the service answers");
-    answer
+    assert_eq!(files(), 0, "it takes its database with it");
 }

@@ -2,7 +2,16 @@
 
 use std::{env, path::PathBuf, time::Duration};
 
-use ax_wire::socket::{self, SOCKET_ENV};
+use ax_wire::{
+    snapshot_file::{self, Access},
+    socket::{self, SOCKET_ENV},
+    view::Backfill,
+};
+
+use crate::{
+    alert::{self, Rule},
+    snapshot,
+};
 
 /// How many connections are open at once, services and viewers together. Each costs a task and a read buffer that
 /// grows to the longest frame it has seen.
@@ -10,6 +19,13 @@ pub const DEFAULT_MAX_CONNECTIONS: usize = 256;
 
 /// How many services are connected at once. One of 50 types takes about 4 MiB after 15 minutes.
 pub const DEFAULT_MAX_SERVICES: usize = 64;
+
+/// How much all histories together may take; then the largest becomes shorter. Ten services of 50 types take about
+/// 60 MiB; a hostile one up to 25 MiB.
+pub const DEFAULT_MAX_HISTORY_BYTES: usize = 256 << 20;
+
+/// The share of a system agent that one user may take: a quarter of its places.
+const USER_SHARE: usize = 4;
 
 /// How many services that ended or were lost are kept for a viewer to look back at; each as dear as a live one.
 pub const DEFAULT_MAX_GONE: usize = 16;
@@ -24,6 +40,9 @@ pub const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many frames wait for one viewer before it loses some. Frames are shared between viewers, so a slow viewer
 /// costs only what the others have already read.
 pub const DEFAULT_VIEWER_QUEUE_FRAMES: usize = 64;
+
+/// For how long a service is not judged after it came: caches are cold, pools empty, figures few.
+pub const DEFAULT_QUIET: Duration = Duration::from_secs(10);
 
 /// How many frames of one service are read in a second; the rest waits in its socket, where the service drops and
 /// counts what no longer fits. A probe sends one sample a second and events in batches.
@@ -40,6 +59,18 @@ pub const MAX_RUNTIMES: usize = 16;
 
 /// Workers of one service, over all of its runtimes.
 pub const MAX_WORKERS: usize = 256;
+
+/// Routes of one service: the 64 that a probe sends, `unmatched` and `other`.
+pub const MAX_ROUTES: usize = 66;
+
+/// Downstreams of one service: the 64 that a probe sends, and `other`.
+pub const MAX_DOWNSTREAMS: usize = 65;
+
+/// Kinds of callers of one downstream.
+pub const MAX_CALLERS: usize = 129;
+
+/// Calls under way that a downstream names.
+pub const MAX_CALLS: usize = 16;
 
 /// Lag points of one sample: ten a second of each runtime, for a few seconds that the socket was not read.
 pub const MAX_LAG_POINTS: usize = 1_024;
@@ -59,6 +90,16 @@ pub struct Config {
     pub max_connections: usize,
     /// See [`DEFAULT_MAX_SERVICES`].
     pub max_services: usize,
+    /// How many of them may be one user's; fewer than all for a system agent.
+    pub max_services_of_user: usize,
+    /// How many connections may be one user's.
+    pub max_connections_of_user: usize,
+    /// See [`DEFAULT_MAX_HISTORY_BYTES`].
+    pub max_history_bytes: usize,
+    /// How much of that may be one user's.
+    pub max_history_bytes_of_user: usize,
+    /// Take services of every user, and show each viewer its own: see [`Config::system`].
+    pub system: bool,
     /// See [`DEFAULT_MAX_GONE`].
     pub max_gone: usize,
     /// See [`DEFAULT_KEEP_GONE`].
@@ -67,6 +108,15 @@ pub struct Config {
     pub handshake_timeout: Duration,
     /// See [`DEFAULT_VIEWER_QUEUE_FRAMES`]; at least 1.
     pub viewer_queue_frames: usize,
+    /// Where snapshots go, and how many.
+    pub snapshots: snapshot::Settings,
+    /// What is an alert.
+    pub rules: Vec<Rule>,
+    /// Charts that an earlier agent kept, as its viewers have them: an agent in an `ax-top` ends with it, and the next one
+    /// goes on with these.
+    pub earlier: Vec<Backfill>,
+    /// For how long a service is not judged after it came, or was let go by a debugger.
+    pub quiet: Duration,
 }
 
 impl Config {
@@ -80,6 +130,25 @@ impl Config {
         }
     }
 
+    /// The agent of a host: any user may connect, a viewer sees the services of its own user, root and the group `ax` see
+    /// all, and no user may take more than a quarter of its places and memory. Snapshots belong to the user of their
+    /// service.
+    #[must_use]
+    pub fn system(socket: impl Into<PathBuf>) -> Self {
+        let all = Self::at(socket);
+        Self {
+            system: true,
+            max_services_of_user: all.max_services / USER_SHARE,
+            max_connections_of_user: all.max_connections / USER_SHARE,
+            max_history_bytes_of_user: all.max_history_bytes / USER_SHARE,
+            snapshots: snapshot::Settings {
+                access: Access::Shared,
+                ..all.snapshots
+            },
+            ..all
+        }
+    }
+
     /// An agent on a socket that was named on purpose.
     #[must_use]
     pub fn at(socket: impl Into<PathBuf>) -> Self {
@@ -88,10 +157,19 @@ impl Config {
             private_folder: false,
             max_connections: DEFAULT_MAX_CONNECTIONS,
             max_services: DEFAULT_MAX_SERVICES,
+            max_services_of_user: DEFAULT_MAX_SERVICES,
+            max_connections_of_user: DEFAULT_MAX_CONNECTIONS,
+            max_history_bytes: DEFAULT_MAX_HISTORY_BYTES,
+            max_history_bytes_of_user: DEFAULT_MAX_HISTORY_BYTES,
+            system: false,
             max_gone: DEFAULT_MAX_GONE,
             keep_gone: DEFAULT_KEEP_GONE,
             handshake_timeout: DEFAULT_HANDSHAKE_TIMEOUT,
             viewer_queue_frames: DEFAULT_VIEWER_QUEUE_FRAMES,
+            snapshots: snapshot::Settings::in_folder(snapshot_file::default_folder().ok()),
+            rules: alert::default_rules(),
+            earlier: Vec::new(),
+            quiet: DEFAULT_QUIET,
         }
     }
 }

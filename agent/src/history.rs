@@ -6,6 +6,7 @@
 //! | histograms of the last minute | 7 slots, three a type | 11 MiB (each slot full), 1 MiB for 50 real types |
 //! | lag points of the last minute | 8,192 | 0.5 MiB |
 //! | stalls, observer gaps | 64 each | 30 KiB |
+//! | charts that another agent kept before | 1,024 seconds | 0.3 MiB |
 //!
 //! The same figures a minute for 25 hours will stand beside [`ServiceHistory::seconds`], made from seconds as they
 //! leave. Everything is fed with frames and a [`Now`] and asks no clock, so that a replay and a test feed it the same way.
@@ -23,7 +24,7 @@ use ax_wire::{
     event::{Event, Events, ObserverGap},
     hello::{ClockAnchor, Hello},
     sample::{LagPoint, LaneSample, Sample, TypeSample},
-    view::{ServiceState, ServiceSummary},
+    view::{Point, ServiceState, ServiceSummary},
 };
 
 pub use self::{
@@ -96,7 +97,6 @@ pub struct ServiceHistory {
     pub(crate) uid: u32,
     pub(crate) clock: ClockAnchor,
     link: Link,
-    first_seen_mono_ns: u64,
     last_seen: Now,
     /// When the last sample came, or the connection if none has come on it yet.
     heard_mono_ns: u64,
@@ -109,6 +109,8 @@ pub struct ServiceHistory {
     pub(crate) before: Option<Sample>,
     pub(crate) stalls: Stalls,
     pub(crate) gaps: VecDeque<ObserverGap>,
+    /// See [`Self::recall`].
+    pub(crate) earlier: Vec<Point>,
     tally: Tally,
 }
 
@@ -121,7 +123,6 @@ impl ServiceHistory {
             hello,
             uid,
             link: Link::Connected,
-            first_seen_mono_ns: now.mono_ns,
             last_seen: now,
             heard_mono_ns: now.mono_ns,
             seconds: VecDeque::new(),
@@ -132,6 +133,7 @@ impl ServiceHistory {
             before: None,
             stalls: Stalls::default(),
             gaps: VecDeque::new(),
+            earlier: Vec::new(),
             tally: Tally::default(),
         }
     }
@@ -143,6 +145,12 @@ impl ServiceHistory {
         self.link = Link::Connected;
         self.last_seen = now;
         self.heard_mono_ns = now.mono_ns;
+    }
+
+    /// Takes charts that another agent kept of this instance, oldest first: viewers get them before its own seconds.
+    pub fn recall(&mut self, mut points: Vec<Point>) {
+        points.drain(..points.len().saturating_sub(MAX_SECONDS));
+        self.earlier = points;
     }
 
     /// Takes a sample. Returns how many lanes and types found no place.
@@ -257,11 +265,6 @@ impl ServiceHistory {
     pub(crate) fn lost_ns(&self, now: Now) -> Option<u64> {
         let gone_ns = now.mono_ns.saturating_sub(self.last_seen.mono_ns);
         (self.link == Link::Lost).then_some(gone_ns.max(1))
-    }
-
-    /// When the agent heard of this instance first.
-    pub(crate) fn first_seen_mono_ns(&self) -> u64 {
-        self.first_seen_mono_ns
     }
 
     /// One line about it.
@@ -409,6 +412,29 @@ impl ServiceHistory {
             known.poll.add(at, own.poll, &mut self.tally);
             known.latest = r#type;
         }
+    }
+
+    /// What it takes in memory, within some tens of percent: seconds and histograms, which are nearly all of it.
+    pub(crate) fn approximate_bytes(&self) -> usize {
+        let seconds: usize = self.seconds.iter().map(Second::bytes).sum();
+        let types = self.types.entries().iter().map(|entry| &entry.value);
+        let recent = types.flat_map(|known| [&known.queue_wait, &known.run, &known.poll]);
+        let recent: usize = recent.map(Recent::bytes).sum();
+        seconds + recent + self.lag.len() * size_of::<LagPoint>()
+    }
+
+    /// Forgets the older half of the seconds, and histograms that are not of the last ten seconds. Returns how many
+    /// seconds that were.
+    pub(crate) fn forget_half(&mut self) -> u64 {
+        let half = self.seconds.len().div_ceil(2);
+        self.seconds.drain(..half);
+        self.seconds.shrink_to_fit();
+        for known in self.types.values_mut() {
+            known.queue_wait.forget_slots();
+            known.run.forget_slots();
+            known.poll.forget_slots();
+        }
+        half as u64
     }
 
     /// Drops what is older than its span, as of the newest sample.

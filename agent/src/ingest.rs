@@ -2,16 +2,25 @@
 //! one service, histograms made small.
 
 use ax_wire::{
-    event::{Event, Events},
+    event::{Event, Events, Stall},
     hello::{Hello, RuntimeInfo},
-    sample::{JobCounters, Sample, TaskRef, ThreadSample, TypeSample},
+    sample::{
+        DownstreamSample, JobCounters, RuntimeSample, Sample, TaskRef, ThreadSample, TypeSample,
+    },
 };
 
 use crate::{
-    config::{MAX_LAG_POINTS, MAX_LANES, MAX_RUNTIMES, MAX_TYPES, MAX_WORKERS},
+    config::{
+        MAX_CALLERS, MAX_CALLS, MAX_DOWNSTREAMS, MAX_LAG_POINTS, MAX_LANES, MAX_ROUTES,
+        MAX_RUNTIMES, MAX_TYPES, MAX_WORKERS,
+    },
     history::SparseHistogram,
     text::{clean, clean_some},
 };
+
+pub(crate) use self::incident::clean_incident;
+
+mod incident;
 
 /// Features that a service may name.
 const MAX_FEATURES: usize = 32;
@@ -58,23 +67,13 @@ impl From<Sample> for CleanSample {
         let mut folded = 0;
         cut(&mut sample.types, MAX_TYPES, &mut folded);
         cut(&mut sample.lanes, MAX_LANES, &mut folded);
-        cut(&mut sample.runtimes, MAX_RUNTIMES, &mut folded);
+        cut(&mut sample.routes, MAX_ROUTES, &mut folded);
+        cut(&mut sample.downstreams, MAX_DOWNSTREAMS, &mut folded);
         let excess_points = sample.lag.len().saturating_sub(MAX_LAG_POINTS);
         sample.lag.drain(..excess_points);
         folded += excess_points as u64;
 
-        let mut workers_left = MAX_WORKERS;
-        for runtime in &mut sample.runtimes {
-            clean_runtime(&mut runtime.info);
-            cut(&mut runtime.workers, workers_left, &mut folded);
-            workers_left -= runtime.workers.len();
-            for worker in &mut runtime.workers {
-                worker.thread.iter_mut().for_each(clean_thread);
-                if let Some(poll) = &mut worker.poll {
-                    clean_task(&mut poll.task);
-                }
-            }
-        }
+        clean_runtimes(&mut sample.runtimes, &mut folded);
         for lane in &mut sample.lanes {
             clean(&mut lane.name);
             clean_counters(&mut lane.counters);
@@ -84,6 +83,12 @@ impl From<Sample> for CleanSample {
             clean_some(&mut r#type.lane);
             clean_some(&mut r#type.place);
             clean_counters(&mut r#type.counters);
+        }
+        for route in &mut sample.routes {
+            clean(&mut route.name);
+        }
+        for downstream in &mut sample.downstreams {
+            clean_downstream(downstream, &mut folded);
         }
         let histograms = sample.types.iter_mut().map(TypeHistograms::take).collect();
         Self {
@@ -110,17 +115,51 @@ pub(crate) fn clean_hello(hello: &mut Hello) {
 pub(crate) fn clean_events(events: &mut Events) {
     for event in &mut events.events {
         match event {
-            Event::StallBegan(stall) | Event::StallEnded(stall) => {
-                stall.task.iter_mut().for_each(clean_task);
-                stall.thread.iter_mut().for_each(clean_thread);
-            }
+            Event::StallBegan(stall) | Event::StallEnded(stall) => clean_stall(stall),
             Event::ObserverNotScheduled(_) | Event::Unknown => {}
         }
     }
 }
 
+fn clean_runtimes(runtimes: &mut Vec<RuntimeSample>, folded: &mut u64) {
+    cut(runtimes, MAX_RUNTIMES, folded);
+    let mut workers_left = MAX_WORKERS;
+    for runtime in runtimes {
+        clean_runtime(&mut runtime.info);
+        cut(&mut runtime.workers, workers_left, folded);
+        workers_left -= runtime.workers.len();
+        for worker in &mut runtime.workers {
+            worker.thread.iter_mut().for_each(clean_thread);
+            if let Some(poll) = &mut worker.poll {
+                clean_task(&mut poll.task);
+            }
+        }
+    }
+}
+
+/// The histograms of downstreams are not kept yet, so they are let go here.
+fn clean_downstream(downstream: &mut DownstreamSample, folded: &mut u64) {
+    clean(&mut downstream.name);
+    cut(&mut downstream.callers, MAX_CALLERS, folded);
+    for caller in &mut downstream.callers {
+        clean(&mut caller.name);
+        clean_some(&mut caller.lane);
+    }
+    cut(&mut downstream.oldest, MAX_CALLS, folded);
+    for call in &mut downstream.oldest {
+        clean_some(&mut call.caller);
+    }
+    downstream.latency = None;
+    downstream.wait = None;
+}
+
 fn clean_runtime(info: &mut RuntimeInfo) {
     clean_some(&mut info.name);
+}
+
+fn clean_stall(stall: &mut Stall) {
+    stall.task.iter_mut().for_each(clean_task);
+    stall.thread.iter_mut().for_each(clean_thread);
 }
 
 fn clean_task(task: &mut TaskRef) {

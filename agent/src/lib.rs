@@ -28,6 +28,7 @@
 //! # }
 //! ```
 
+mod access;
 pub mod alert;
 pub mod clock;
 pub mod config;
@@ -35,6 +36,7 @@ mod daemon;
 pub mod history;
 mod ingest;
 mod serve;
+pub mod snapshot;
 mod socket;
 mod text;
 pub mod view;

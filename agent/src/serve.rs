@@ -1,10 +1,19 @@
 //! Connections, and the task that owns what they are about.
 
 mod connection;
+mod evidence;
 mod hub;
+mod lines;
+mod memory;
+mod restart;
+mod service;
 mod viewers;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::{Arc, atomic::AtomicU32},
+    time::Duration,
+};
 
 use ax_wire::{
     ToService,
@@ -12,10 +21,8 @@ use ax_wire::{
     hello::PROTOCOL,
 };
 use tokio::{
-    io::AsyncWriteExt as _,
     net::{UnixListener, UnixStream},
-    sync::Semaphore,
-    time::{sleep, timeout},
+    time::sleep,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -24,15 +31,16 @@ use self::{
     hub::{Hub, HubHandle, Loss},
 };
 use crate::{
+    access::{Groups, Peer, Place, Quota, Sees, admits},
     config::Config,
-    socket::{BindError, BoundSocket, admits},
+    socket::{BindError, BoundSocket},
 };
 
 /// How long accepting pauses after an error such as "too many open files", which only time heals.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a peer may take to read why it is refused: one short line into an empty socket.
-const REFUSE_TIMEOUT: Duration = Duration::from_millis(100);
+/// Lines of more than a megabyte that are read at once, over all services: 8 MiB each at most.
+const MAX_LONG_LINES: usize = 16;
 
 /// An agent that listens. Connections queue from [`Agent::bind`] on and are served by [`Agent::run`].
 ///
@@ -84,14 +92,22 @@ impl Agent {
             config,
             socket,
         } = self;
-        let (handle, hub) = Hub::new(config.clone());
+        let stop = stop.child_token();
+        let (handle, hub) = Hub::new(config.clone(), stop.clone());
         let hub = tokio::spawn(hub.run());
         let server = Server {
+            connections: Quota::new(config.max_connections, config.max_connections_of_user),
+            long_lines: Quota::new(
+                MAX_LONG_LINES,
+                MAX_LONG_LINES / if config.system { 4 } else { 1 },
+            ),
+            groups: Groups::default(),
+            speaking: Arc::default(),
             config: Arc::new(config),
             hub: handle,
             own_uid: rustix::process::getuid().as_raw(),
             tasks: TaskTracker::new(),
-            stop: stop.child_token(),
+            stop: stop.clone(),
         };
         tokio::select! {
             () = stop.cancelled() => {}
@@ -115,6 +131,11 @@ impl Agent {
 struct Server {
     config: Arc<Config>,
     hub: HubHandle,
+    connections: Arc<Quota>,
+    long_lines: Arc<Quota>,
+    groups: Groups,
+    /// How many services speak.
+    speaking: Arc<AtomicU32>,
     own_uid: u32,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -122,7 +143,6 @@ struct Server {
 
 impl Server {
     async fn accept(&self, listener: &UnixListener) {
-        let places = Arc::new(Semaphore::new(self.config.max_connections));
         loop {
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
@@ -132,49 +152,52 @@ impl Server {
                     continue;
                 }
             };
-            // Who it is comes from the kernel, before a byte is read.
-            let uid = match stream.peer_cred() {
-                Ok(peer) if admits(peer.uid(), self.own_uid) => peer.uid(),
-                Ok(peer) => {
-                    let reason = format!(
-                        "this agent serves user {} and root, not user {}; start an agent of your own",
-                        self.own_uid,
-                        peer.uid()
-                    );
-                    self.refuse(stream, &reason).await;
-                    continue;
+            match self.admit(&stream) {
+                Ok((peer, sees, place)) => {
+                    let stop = self.stop.child_token();
+                    let connection = Connection::new(stream, peer, sees, self, stop);
+                    self.tasks.spawn(async move {
+                        connection.serve().await;
+                        drop(place);
+                    });
                 }
-                Err(error) => {
-                    self.refuse(stream, &format!("cannot tell your user: {error}"))
-                        .await;
-                    continue;
-                }
-            };
-            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                let most = self.config.max_connections;
-                self.refuse(stream, &format!("all {most} connections are taken"))
-                    .await;
-                continue;
-            };
-            let connection = Connection::new(
-                stream,
-                uid,
-                Arc::clone(&self.config),
-                self.hub.clone(),
-                self.stop.child_token(),
-            );
-            self.tasks.spawn(async move {
-                connection.serve().await;
-                drop(place);
-            });
+                Err(reason) => self.refuse(stream, &reason).await,
+            }
         }
     }
 
-    async fn refuse(&self, mut stream: UnixStream, reason: &str) {
+    /// Who it is, what it sees, and its place; or why it has none. All of it comes from the kernel, before a byte is read.
+    fn admit(&self, stream: &UnixStream) -> Result<(Peer, Sees, Place), String> {
+        let credentials = stream.peer_cred();
+        let credentials = credentials.map_err(|error| format!("cannot tell your user: {error}"))?;
+        let peer = Peer {
+            uid: credentials.uid(),
+            gid: credentials.gid(),
+            pid: credentials
+                .pid()
+                .and_then(|pid| u32::try_from(pid).ok())
+                .filter(|pid| *pid > 0),
+        };
+        let sees = if self.config.system {
+            self.groups.sees(peer)
+        } else if admits(peer.uid, self.own_uid) {
+            Sees::All
+        } else {
+            return Err(format!(
+                "this agent serves user {} and root, not user {}; start an agent of your own",
+                self.own_uid, peer.uid
+            ));
+        };
+        let place = self.connections.take(peer.uid, "connections")?;
+        Ok((peer, sees, place))
+    }
+
+    async fn refuse(&self, stream: UnixStream, reason: &str) {
         tracing::warn!("connection refused: {reason}");
         self.hub.lost(None, Loss::Refused).await;
-        // A peer that does not listen has been refused all the same.
-        let _ = timeout(REFUSE_TIMEOUT, stream.write_all(&refusal(reason))).await;
+        // The line fits into an empty socket. A peer that cannot take it has been refused all the same, and whoever
+        // waits behind it waits no longer.
+        let _ = stream.try_write(&refusal(reason));
     }
 }
 

@@ -4,7 +4,10 @@ use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError},
     io::{self, Read as _, Seek as _, Write as _},
     os::unix::{
-        fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
+        fs::{
+            DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _,
+            PermissionsExt as _,
+        },
         net::UnixListener,
     },
     path::{Path, PathBuf},
@@ -36,6 +39,21 @@ pub enum BindError {
     /// The folder of a per-user socket is not ours alone.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// Others may write into the folder of a system agent.
+    #[error(
+        "others may write into {0}, and so replace the socket that all users trust; `chmod go-w {0}`",
+        path.display()
+    )]
+    Writable {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Something that no agent put there stands where the socket or the lock should.
+    #[error("{} is in the way and not ours to remove; move it, or set AX_SOCKET to another place", path.display())]
+    InTheWay {
+        /// What is in the way.
+        path: PathBuf,
+    },
     /// The system refused something.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
@@ -52,8 +70,8 @@ pub enum BindError {
 #[derive(Debug)]
 pub(crate) struct BoundSocket {
     path: PathBuf,
-    /// Held for its `flock`, which ends with it. The file stays: removing it would let two agents each lock a file of
-    /// the same name.
+    /// Held for its `flock`, which ends with it. The file stays behind: removing it would let two agents each lock a
+    /// file of the same name.
     _lock: File,
 }
 
@@ -65,16 +83,23 @@ impl BoundSocket {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
             _ => PathBuf::from("."),
         };
+        let (folder_mode, socket_mode) = if config.system {
+            (0o755, 0o666)
+        } else {
+            (0o700, 0o600)
+        };
         DirBuilder::new()
             .recursive(true)
-            .mode(0o700)
+            .mode(folder_mode)
             .create(&folder)
             .map_err(failed("make the folder", &folder))?;
-        if config.private_folder {
+        if config.system {
+            check_public_folder(&folder)?;
+        } else if config.private_folder {
             check_private_folder(&folder)?;
         }
         let lock = lock(&folder.join(LOCK_NAME))?;
-        let listener = listen(&path)?;
+        let listener = listen(&path, socket_mode)?;
         Ok((Self { path, _lock: lock }, listener))
     }
 
@@ -89,6 +114,32 @@ impl Drop for BoundSocket {
             tracing::warn!("cannot remove {}: {error}", self.path.display());
         }
     }
+}
+
+/// Checks that nobody but us can put another socket in the place of the system agent's: services of all users trust it.
+fn check_public_folder(folder: &Path) -> Result<(), BindError> {
+    let meta = fs::symlink_metadata(folder).map_err(failed("look at", folder))?;
+    let us = rustix::process::geteuid().as_raw();
+    if !meta.is_dir() {
+        return Err(FolderError::NotAFolder {
+            path: folder.to_owned(),
+        }
+        .into());
+    }
+    if meta.uid() != us {
+        return Err(FolderError::ForeignOwner {
+            path: folder.to_owned(),
+            owner: meta.uid(),
+            us,
+        }
+        .into());
+    }
+    if meta.mode() & 0o022 != 0 {
+        return Err(BindError::Writable {
+            path: folder.to_owned(),
+        });
+    }
+    Ok(())
 }
 
 fn lock(path: &Path) -> Result<File, BindError> {
@@ -113,6 +164,11 @@ fn lock(path: &Path) -> Result<File, BindError> {
         }
         Err(TryLockError::Error(source)) => return Err(failed("lock", path)(source)),
     }
+    if !left_by_an_agent(&mut file).map_err(failed("read", path))? {
+        return Err(BindError::InTheWay {
+            path: path.to_owned(),
+        });
+    }
     file.set_len(0)
         .and_then(|()| file.rewind())
         .and_then(|()| writeln!(file, "{}", process::id()))
@@ -120,21 +176,39 @@ fn lock(path: &Path) -> Result<File, BindError> {
     Ok(file)
 }
 
+/// Whether a lock file is new, or holds what an agent writes into it: a process id.
+fn left_by_an_agent(file: &mut File) -> io::Result<bool> {
+    let mut bytes = Vec::new();
+    file.take(64).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(bytes.is_empty() || text.trim().parse::<u32>().is_ok())
+}
+
+/// Removes a socket that a dead agent left, and nothing else. The lock is held, so no agent listens there.
+fn remove_socket(path: &Path) -> Result<(), BindError> {
+    let meta = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        meta => meta.map_err(failed("look at", path))?,
+    };
+    if !meta.file_type().is_socket() {
+        return Err(BindError::InTheWay {
+            path: path.to_owned(),
+        });
+    }
+    fs::remove_file(path).map_err(failed("remove", path))
+}
+
 /// Binds under another name and renames, so that whoever finds the socket finds it ready and with its final mode.
-fn listen(path: &Path) -> Result<UnixListener, BindError> {
+fn listen(path: &Path, mode: u32) -> Result<UnixListener, BindError> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let unready = path.with_file_name(name);
-    match fs::remove_file(&unready) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(failed("remove", &unready)(error));
-        }
-        _ => {}
-    }
+    remove_socket(&unready)?;
+    remove_socket(path)?;
     let listener = UnixListener::bind(&unready).map_err(failed("listen on", &unready))?;
     let ready = listener
         .set_nonblocking(true)
-        .and_then(|()| fs::set_permissions(&unready, Permissions::from_mode(0o600)))
+        .and_then(|()| fs::set_permissions(&unready, Permissions::from_mode(mode)))
         .and_then(|()| fs::rename(&unready, path));
     match ready {
         Ok(()) => Ok(listener),
@@ -155,23 +229,9 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BindEr
     }
 }
 
-/// Whether a peer of user `peer` may speak to an agent of user `own`: the same user, or root.
-pub(crate) fn admits(peer: u32, own: u32) -> bool {
-    peer == own || peer == 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_the_same_user_and_root_are_admitted() {
-        assert!(admits(1_000, 1_000));
-        assert!(admits(0, 1_000));
-        assert!(admits(0, 0));
-        assert!(!admits(1_001, 1_000));
-        assert!(!admits(1_000, 0));
-    }
 
     #[test]
     fn the_socket_is_ours_alone_and_goes_with_its_owner() {
@@ -203,10 +263,29 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("agent.sock");
         drop(UnixListener::bind(&path).expect("binds"));
-        fs::write(folder.path().join("agent.sock.new"), "left over").expect("writes");
+        drop(UnixListener::bind(folder.path().join("agent.sock.new")).expect("binds"));
         assert!(path.exists(), "a listener leaves its file");
         let (_bound, _listener) = BoundSocket::bind(&Config::at(&path)).expect("binds");
         std::os::unix::net::UnixStream::connect(&path).expect("somebody listens");
+    }
+
+    #[test]
+    fn what_is_no_socket_of_an_agent_is_left_alone() {
+        for name in ["agent.sock", "agent.sock.new", "agent.lock"] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let foreign = folder.path().join(name);
+            fs::write(&foreign, "precious").expect("writes");
+            let error = BoundSocket::bind(&Config::at(folder.path().join("agent.sock")));
+            assert!(matches!(error, Err(BindError::InTheWay { path }) if path == foreign));
+            assert_eq!(fs::read_to_string(&foreign).expect("is there"), "precious");
+
+            fs::remove_file(&foreign).expect("removes");
+            let target = folder.path().join("target");
+            fs::write(&target, "precious").expect("writes");
+            std::os::unix::fs::symlink(&target, &foreign).expect("links");
+            BoundSocket::bind(&Config::at(folder.path().join("agent.sock"))).expect_err("a link");
+            assert_eq!(fs::read_to_string(&target).expect("is there"), "precious");
+        }
     }
 
     #[test]

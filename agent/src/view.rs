@@ -12,7 +12,7 @@ use ax_wire::{
 
 use crate::{
     clock::Now,
-    history::Change,
+    history::{Change, HISTORY_NS},
     window::{Tallies, TypeQuantiles, Window, WindowQuantiles},
 };
 
@@ -64,13 +64,21 @@ pub fn view(window: Window<'_>, now: Now, extras: Extras, tallies: &mut Tallies)
     }
 }
 
-/// The charts of a service, from before a viewer came.
+/// The charts of a service, from before a viewer came; before them what another agent knew.
 #[must_use]
 pub fn backfill(window: Window<'_>) -> Backfill {
-    let seconds = window.history().seconds();
+    let history = window.history();
+    let seconds = || history.seconds().map(|second| &second.point);
+    let first = seconds().next().map_or(u64::MAX, |point| point.at_unix_ns);
+    let last = seconds().next_back().map_or(0, |point| point.at_unix_ns);
+    let oldest = last.saturating_sub(HISTORY_NS);
+    let earlier = history
+        .earlier
+        .iter()
+        .filter(|point| (oldest..first).contains(&point.at_unix_ns));
     Backfill {
         instance: window.hello().instance,
-        points: seconds.map(|second| second.point.clone()).collect(),
+        points: earlier.chain(seconds()).cloned().collect(),
     }
 }
 

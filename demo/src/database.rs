@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use ax_scheduler::{Downstream, PoolSample, downstream};
 use rusqlite::Connection;
 use tempfile::TempDir;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -31,9 +32,16 @@ const SCHEMA: &str = "
     CREATE TABLE orders (id INTEGER PRIMARY KEY, cents INTEGER NOT NULL);
 ";
 
+const NEWEST_ORDERS: &str = "
+    SELECT coalesce(sum(cents), 0) FROM (SELECT cents FROM orders ORDER BY id DESC LIMIT ?1)
+";
+
 /// A pool of connections to one database. Cheap to clone; the file goes with the last clone.
 #[derive(Clone)]
-pub(crate) struct Database(Arc<Pool>);
+pub(crate) struct Database {
+    pool: Arc<Pool>,
+    downstream: Downstream,
+}
 
 struct Pool {
     /// The connections that nobody uses. A lock and not a channel: it is held for a push or a pop.
@@ -67,54 +75,74 @@ impl Database {
         for _ in 1..CONNECTIONS {
             idle.push(connect().context("cannot open the database again")?);
         }
-        Ok(Self(Arc::new(Pool {
+        let pool = Arc::new(Pool {
             idle: Mutex::new(idle),
             permits: Arc::new(Semaphore::new(CONNECTIONS)),
             _folder: folder,
-        })))
+        });
+        let downstream = downstream("sqlite");
+        let shown = Arc::downgrade(&pool);
+        downstream.show_pool(move || {
+            let idle = shown.upgrade()?.permits.available_permits();
+            Some(PoolSample {
+                in_use: (CONNECTIONS - idle) as u64,
+                idle: idle as u64,
+                // The downstream counts those that wait.
+                waiting: None,
+            })
+        });
+        Ok(Self { pool, downstream })
     }
 
     /// Writes an order down, and forgets the oldest beyond [`KEPT_ORDERS`], in one transaction.
     pub(crate) async fn insert_order(&self, cents: u32) -> anyhow::Result<()> {
         let connection = self.connection().await?;
-        ax_probe::spawn_blocking("insert_order", move || {
-            connection.with(|connection| {
-                let transaction = connection.transaction()?;
-                transaction.execute("INSERT INTO orders (cents) VALUES (?1)", [cents])?;
-                let last = transaction.last_insert_rowid();
-                transaction.execute("DELETE FROM orders WHERE id <= ?1", [last - KEPT_ORDERS])?;
-                transaction.commit()
+        let insert = async {
+            ax_probe::spawn_blocking("insert_order", move || {
+                connection.with(|connection| {
+                    let transaction = connection.transaction()?;
+                    transaction.execute("INSERT INTO orders (cents) VALUES (?1)", [cents])?;
+                    let last = transaction.last_insert_rowid();
+                    transaction
+                        .execute("DELETE FROM orders WHERE id <= ?1", [last - KEPT_ORDERS])?;
+                    transaction.commit()
+                })
             })
-        })
-        .await?
-        .context("cannot write the order down")
+            .await?
+            .context("cannot write the order down")
+        };
+        self.downstream.call(insert).await
     }
 
     /// What the newest orders come to, in cents.
     pub(crate) async fn newest_orders_cents(&self) -> anyhow::Result<i64> {
         let connection = self.connection().await?;
-        ax_probe::spawn_blocking("select_orders", move || {
-            connection.with(|connection| {
-                connection.query_row(
-                    "SELECT coalesce(sum(cents), 0) FROM (SELECT cents FROM orders ORDER BY id DESC LIMIT ?1)",
-                    [READ_ORDERS],
-                    |row| row.get(0),
-                )
+        let select = async {
+            ax_probe::spawn_blocking("select_orders", move || {
+                connection.with(|connection| {
+                    connection.query_row(NEWEST_ORDERS, [READ_ORDERS], |row| row.get(0))
+                })
             })
-        })
-        .await?
-        .context("cannot read the orders")
+            .await?
+            .context("cannot read the orders")
+        };
+        self.downstream.call(select).await
     }
 
     /// A connection of the pool, first come, first served.
     async fn connection(&self) -> anyhow::Result<Pooled> {
-        let permits = Arc::clone(&self.0.permits);
-        let permit = ax_probe::spawn("db_pool_wait", permits.acquire_owned()).await??;
-        let mut idle = self.0.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let permits = Arc::clone(&self.pool.permits);
+        let permit = ax_probe::spawn("db_pool_wait", permits.acquire_owned());
+        let permit = self.downstream.wait(permit).await??;
+        let mut idle = self
+            .pool
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let connection = idle.pop().context("a permit without a connection")?;
         Ok(Pooled {
             connection: Some(connection),
-            pool: Arc::clone(&self.0),
+            pool: Arc::clone(&self.pool),
             _permit: permit,
         })
     }
@@ -170,14 +198,14 @@ mod tests {
         }
         let total = database.newest_orders_cents().await.expect("is read");
         assert_eq!(total, (0..20).sum::<i64>());
-        assert_eq!(database.0.permits.available_permits(), CONNECTIONS);
+        assert_eq!(database.pool.permits.available_permits(), CONNECTIONS);
     }
 
     #[tokio::test]
     async fn the_file_is_real_and_goes_with_the_pool() {
         let database = Database::open().expect("opens");
         let file = {
-            let idle = database.0.idle.lock().expect("no panic");
+            let idle = database.pool.idle.lock().expect("no panic");
             PathBuf::from(idle[0].path().expect("it has a file"))
         };
         assert!(file.is_file());

@@ -125,7 +125,7 @@ async fn serve_until(options: &Options, ended: oneshot::Receiver<()>) -> anyhow:
     let app = routes::app(lanes.clone(), workers);
     let server = axum::serve(listener, app).into_future();
     tokio::select! {
-        served = server => served.context("the HTTP server failed")?,
+        outcome = server => outcome.context("the HTTP server failed")?,
         _ = ended => {}
     }
     drop(traffic);

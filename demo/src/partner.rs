@@ -4,9 +4,10 @@
 use std::{net::SocketAddr, time::Duration};
 
 use anyhow::Context as _;
+use ax_scheduler::{Downstream, downstream, trace};
 use axum::{Router, routing::get};
 use http_body_util::{BodyExt as _, Empty};
-use hyper::{Uri, body::Bytes};
+use hyper::{Request, body::Bytes};
 use hyper_util::{
     client::legacy::{self, connect::HttpConnector},
     rt::TokioExecutor,
@@ -51,6 +52,7 @@ async fn rate() -> String {
 pub(crate) struct Client {
     http: legacy::Client<HttpConnector, Empty<Bytes>>,
     partner: SocketAddr,
+    downstream: Downstream,
 }
 
 impl Client {
@@ -58,15 +60,22 @@ impl Client {
         Self {
             http: legacy::Client::builder(TokioExecutor::new()).build_http(),
             partner,
+            downstream: downstream("partner"),
         }
     }
 
     /// The rate of the moment.
     pub(crate) async fn rate(&self) -> anyhow::Result<String> {
-        let uri: Uri = format!("http://{}/rate", self.partner).parse()?;
+        self.downstream.call(self.ask_rate()).await
+    }
+
+    async fn ask_rate(&self) -> anyhow::Result<String> {
+        let uri = format!("http://{}/rate", self.partner);
+        let mut request = Request::get(uri).body(Empty::new())?;
+        trace::inject(request.headers_mut());
         let response = self
             .http
-            .get(uri)
+            .request(request)
             .await
             .context("cannot reach the partner")?;
         anyhow::ensure!(
@@ -76,5 +85,35 @@ impl Client {
         );
         let body = response.into_body().collect().await?.to_bytes();
         Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderMap;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_partner_is_told_the_trace_it_is_called_for() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("binds");
+        let client = Client::new(listener.local_addr().expect("has one"));
+        let echo = async |headers: HeaderMap| {
+            let parent = headers.get("traceparent");
+            parent
+                .map(|value| value.to_str().expect("text").to_owned())
+                .unwrap_or_default()
+        };
+        let app = Router::new().route("/rate", get(echo));
+        tokio::spawn(axum::serve(listener, app).into_future());
+        let call = ax_probe::spawn("caller", async move {
+            let own = trace::current().expect("in a task");
+            (own, client.rate().await)
+        });
+        let (own, told) = call.await.expect("runs");
+        let told: trace::TraceParent = told.expect("answers").parse().expect("a traceparent");
+        assert_eq!(told.trace, own.trace());
+        // The call is a span of its own.
+        assert_ne!(told.span, own.span());
     }
 }

@@ -2,10 +2,10 @@
 
 use std::fmt::Display;
 
-use ax_scheduler::{JobHandle, SubmitError};
+use ax_scheduler::{JobHandle, SubmitError, trace::TraceLayer};
 use axum::{
     Json, Router,
-    extract::{Query, State},
+    extract::{MatchedPath, Query, State},
     http::StatusCode,
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -30,6 +30,10 @@ pub(crate) fn app(lanes: Lanes, workers: usize) -> Router {
         .route("/rate", get(rate))
         .route("/report", post(report))
         .route("/fault/block", post(block))
+        .layer(TraceLayer::new().route(|request| {
+            let path = request.extensions.get::<MatchedPath>();
+            path.map(MatchedPath::as_str)
+        }))
         .with_state(App { lanes, workers })
 }
 

@@ -20,8 +20,8 @@
 //!
 //! The service never waits for the probe: what a slow agent does not take is dropped, counted and shown. Memory is
 //! bounded: [`MAX_TYPES`](task_type::MAX_TYPES) names, [`MAX_THREADS`](slot::MAX_THREADS) threads, [`LAG_POINTS`],
-//! [`EVENTS`], [`RECENT_LAG_POINTS`], [`HISTORY_POINTS`], [`OUT_BUFFER_BYTES`], [`MAX_REPLY_BYTES`]. A figure that
-//! cannot be had is unknown, never zero.
+//! [`EVENTS`], [`RECENT_LAG_POINTS`], [`HISTORY_POINTS`], [`OUT_BUFFER_BYTES`], [`MAX_REPLY_BYTES`],
+//! [`MAX_BAGGAGE_BYTES`](trace::MAX_BAGGAGE_BYTES) for each trace. A figure that cannot be had is unknown, never zero.
 
 pub mod clock;
 pub mod histogram;
@@ -52,7 +52,7 @@ pub use self::{
         DEFAULT_STALL_THRESHOLD, DISABLE_ENV, InstallError, MIN_STALL_THRESHOLD, Probe,
         SHUTDOWN_TIMEOUT,
     },
-    publisher::{HISTORY_POINTS, MAX_REPLY_BYTES, OUT_BUFFER_BYTES},
+    publisher::{HISTORY_POINTS, MAX_REPLY_BYTES, MAX_SNAPSHOT_FILES, OUT_BUFFER_BYTES},
     shared::{EVENTS, LAG_POINTS},
     slot::current_trace,
     spawn::{Named, spawn, spawn_blocking},

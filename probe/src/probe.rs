@@ -236,7 +236,7 @@ impl Builder {
 
     /// The folder of the snapshots that the probe writes itself, instead of `$STATE_DIRECTORY/ax-snapshots`,
     /// `$XDG_STATE_HOME/ax/snapshots` or `~/.local/state/ax/snapshots`. It is made where it is missing, and must be this
-    /// user's alone (mode 0700).
+    /// user's alone (mode 0700). The newest [`MAX_SNAPSHOT_FILES`](crate::MAX_SNAPSHOT_FILES) of this service stay.
     pub fn snapshot_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.settings.snapshot_folder = Some(folder.into());
         self

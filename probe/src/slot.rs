@@ -356,6 +356,12 @@ pub fn current_job() -> Option<JobId> {
     (job != 0).then_some(JobId(job))
 }
 
+/// What is being polled on this thread: the innermost job, request or named task.
+#[must_use]
+pub fn current_subject() -> Option<Subject> {
+    with_local(|local| local.slot.poll.load(1).subject()).flatten()
+}
+
 /// A poll that has begun: put the slot back by [`Entered::leave`], or by dropping it (a panic).
 #[must_use]
 pub struct Entered {

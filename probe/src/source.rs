@@ -7,7 +7,7 @@ use std::{
 
 use ax_wire::{
     incident::{MAX_RUNNING_JOBS, QueueFacts, RunningJob},
-    sample::LaneSample,
+    sample::{DownstreamSample, LaneSample},
 };
 use parking_lot::Mutex;
 
@@ -53,6 +53,20 @@ fn alive() -> impl Iterator<Item = Arc<dyn Source>> {
         sources.clone()
     };
     alive.into_iter().filter_map(|source| source.upgrade())
+}
+
+static DOWNSTREAMS: OnceLock<fn() -> Vec<DownstreamSample>> = OnceLock::new();
+
+/// Shows the downstreams of the process from now on. `sample` is called once a second, on a thread of the probe, and
+/// hands over what its histograms recorded since the last call; a second `sample` is ignored.
+pub fn show_downstreams(sample: fn() -> Vec<DownstreamSample>) {
+    // An error says that one is there.
+    let _ = DOWNSTREAMS.set(sample);
+}
+
+/// A sample of each downstream.
+pub(crate) fn sample_downstreams() -> Vec<DownstreamSample> {
+    DOWNSTREAMS.get().map(|sample| sample()).unwrap_or_default()
 }
 
 /// A sample of each lane of each source.

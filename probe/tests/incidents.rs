@@ -16,7 +16,7 @@ use ax_probe::{Builder, Probe};
 use ax_wire::{
     ToAgent,
     incident::{Incident, Reason, Snapshot, Writer},
-    sample::{Sample, WorkerState},
+    sample::WorkerState,
     snapshot_file,
 };
 use common::{FakeAgent, Manners, turn};
@@ -173,34 +173,36 @@ fn without_an_agent_the_probe_writes_the_file_while_every_worker_is_blocked() {
 #[test]
 fn what_an_agent_takes_over_the_probe_does_not_write() {
     let _turn = turn();
-    let agent = FakeAgent::start_as(Manners::Acks);
-    let service = Service::start(&agent.socket(), |probe| probe);
-    let blocked = service.block();
-    let incident = incident_of(&agent);
-    let took = blocked.since.elapsed();
-    println!("with an agent: offered {took:?} after the block began");
-    assert!(took < Duration::from_secs(1), "{took:?}");
-    check_evidence(&incident);
-    thread::sleep(BLOCKED.saturating_sub(blocked.since.elapsed()));
-    assert!(files(&service.snapshots()).is_empty());
-    service.end(blocked);
-    let incidents = agent.frames().into_iter();
-    let incidents = incidents.filter(|frame| matches!(frame, ToAgent::Incident(_)));
-    assert_eq!(incidents.count(), 1, "two stalls and their lag are one");
+    for manners in [Manners::Acks, Manners::AcksAndLeaves] {
+        let agent = FakeAgent::start_as(manners);
+        let service = Service::start(&agent.socket(), |probe| probe);
+        let blocked = service.block();
+        let incident = incident_of(&agent);
+        let took = blocked.since.elapsed();
+        println!("an agent that {manners:?}: offered {took:?} after the block began");
+        assert!(took < Duration::from_secs(1), "{took:?}");
+        check_evidence(&incident);
+        thread::sleep(BLOCKED.saturating_sub(blocked.since.elapsed()));
+        assert!(files(&service.snapshots()).is_empty());
+        service.end(blocked);
+        let incidents = agent.frames().into_iter();
+        let incidents = incidents.filter(|frame| matches!(frame, ToAgent::Incident(_)));
+        assert_eq!(incidents.count(), 1, "two stalls and their lag are one");
+    }
 }
 
 #[test]
-fn an_agent_that_does_not_answer_in_time_costs_200_ms() {
+fn what_no_agent_takes_over_in_time_the_probe_writes_once() {
     let _turn = turn();
-    for manners in [Manners::Silent, Manners::AcksTooLate] {
+    for manners in [Manners::Silent, Manners::AcksTooLate, Manners::Leaves] {
         let agent = FakeAgent::start_as(manners);
         let service = Service::start(&agent.socket(), |probe| probe);
         let blocked = service.block();
         let (snapshot, took) = wait_for_file(&service.snapshots(), blocked.since);
         println!("{manners:?} agent: on disk {took:?} after the block began (budget 700 ms)");
         assert!(took < SOON, "{took:?}");
-        let offered = incident_of(&agent);
-        assert_eq!(snapshot.incident.expect("taken").id, offered.id);
+        assert_eq!(snapshot.writer, Writer::Probe);
+        check_evidence(snapshot.incident.as_ref().expect("taken"));
         thread::sleep(Duration::from_millis(500));
         assert_eq!(files(&service.snapshots()).len(), 1);
         service.end(blocked);
@@ -251,13 +253,34 @@ fn a_capture_from_code_carries_its_label_and_has_a_rate() {
         service.probe.capture("again");
         thread::sleep(Duration::from_millis(5));
     }
-    let suppressed = |sample: &Sample| sample.incidents_suppressed_total;
-    let total = agent.wait_for(|frame| match frame {
-        ToAgent::Sample(sample) => Some(suppressed(sample)).filter(|total| *total >= 31),
+    let beyond = 41 - ax_probe::CAPTURES_PER_MINUTE;
+    wait_for_suppressed(&agent, beyond as u64);
+    service.probe.shutdown();
+    let incidents = agent.frames().into_iter();
+    let incidents = incidents.filter(|frame| matches!(frame, ToAgent::Incident(_)));
+    assert_eq!(incidents.count(), ax_probe::CAPTURES_PER_MINUTE);
+}
+
+#[test]
+fn an_agent_that_asks_gets_evidence() {
+    let _turn = turn();
+    let agent = FakeAgent::start_as(Manners::Captures);
+    // No cooldown and no quiet start apply to what was asked for.
+    let quiet = |probe: Builder| probe.quiet_start(Duration::from_mins(10));
+    let service = Service::start(&agent.socket(), quiet);
+    let incident = incident_of(&agent);
+    assert_eq!(incident.reason, Reason::Capture);
+    assert_eq!(incident.runtimes[0].workers.len(), 2);
+    assert!(incident.stalls.is_empty());
+    service.probe.shutdown();
+    assert!(files(&service.snapshots()).is_empty());
+}
+
+fn wait_for_suppressed(agent: &FakeAgent, total: u64) {
+    agent.wait_for(|frame| match frame {
+        ToAgent::Sample(sample) => (sample.incidents_suppressed_total == total).then_some(()),
         _ => None,
     });
-    assert_eq!(total, 41 - ax_probe::CAPTURES_PER_MINUTE as u64);
-    service.probe.shutdown();
 }
 
 #[test]
@@ -267,10 +290,7 @@ fn a_start_is_quiet_and_says_so() {
     let quiet = |probe: Builder| probe.quiet_start(Duration::from_mins(10));
     let service = Service::start(&agent.socket(), quiet);
     let blocked = service.block();
-    agent.wait_for(|frame| match frame {
-        ToAgent::Sample(sample) => Some(()).filter(|()| sample.incidents_suppressed_total == 1),
-        _ => None,
-    });
+    wait_for_suppressed(&agent, 1);
     service.end(blocked);
     let frames = agent.frames();
     assert!(

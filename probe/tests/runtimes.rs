@@ -118,6 +118,33 @@ fn a_paused_clock_is_not_driven_away() {
     assert!(timed, "the probe had not slept before the pause");
 }
 
+/// A pool whose threads are all taken shows in the wait of the probe's own closure, and no longer than it lasts.
+#[test]
+fn a_full_blocking_pool_shows_as_its_lag() {
+    let _turn = turn();
+    let agent = FakeAgent::start();
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(1).max_blocking_threads(1);
+    let runtime = builder.enable_all().build().expect("builds");
+    let probe = agent.observe(&runtime);
+    let lag_ns = |sample: &Sample| sample.runtimes[0].blocking.lag_ns;
+    let reaches = |from, wanted: fn(u64) -> bool| {
+        agent.wait_from(from, |frame| match frame {
+            ToAgent::Sample(sample) => lag_ns(sample).filter(|ns| wanted(*ns)),
+            _ => None,
+        })
+    };
+    let before = reaches(0, |ns| ns < 500_000_000);
+    let (free, wait) = std::sync::mpsc::channel::<()>();
+    // Held until the other end is dropped.
+    runtime.spawn_blocking(move || wait.recv());
+    let full = reaches(agent.frames().len(), |ns| ns > 1_000_000_000);
+    drop(free);
+    let after = reaches(agent.frames().len(), |ns| ns < 500_000_000);
+    println!("lag of the blocking pool: {before} ns, full {full} ns, free again {after} ns");
+    probe.shutdown();
+}
+
 /// With its hooks the probe knows each worker's thread as soon as it parks, though none has run a task.
 #[test]
 fn a_configured_runtime_shows_all_of_its_threads_at_once() {

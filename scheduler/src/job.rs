@@ -13,7 +13,7 @@ use ax_probe::{clock::duration_ns, trace};
 use ax_wire::JobId;
 
 use crate::{
-    JobHandle, Lane, Retry, SubmitError,
+    JobContext, JobHandle, Lane, Retry, SubmitError,
     body::{Again, Body, Once},
     cell::{Header, Job, JobCell},
     hub::Submission,
@@ -48,7 +48,7 @@ pub enum Submitted<T> {
 }
 
 impl<'a, B> JobBuilder<'a, B> {
-    pub(crate) fn new(scheduler: &'a Arc<Inner>, name: &'a str, body: B) -> Self {
+    pub(crate) fn of(scheduler: &'a Arc<Inner>, name: &'a str, body: B) -> Self {
         Self {
             scheduler,
             name,
@@ -173,6 +173,13 @@ impl<'a, B> JobBuilder<'a, B> {
 }
 
 impl<'a, F> JobBuilder<'a, Once<F>> {
+    pub(crate) fn new<Fut>(scheduler: &'a Arc<Inner>, name: &'a str, body: F) -> Self
+    where
+        F: FnOnce(JobContext) -> Fut,
+    {
+        Self::of(scheduler, name, Once(body))
+    }
+
     /// Tries it again when it fails: a [`Backoff`](crate::Backoff) (with [`DEFAULT_RETRIES`](crate::DEFAULT_RETRIES) beyond the first
     /// run) or a [`Retry`]. No retry unless set.
     ///
@@ -207,7 +214,15 @@ impl<B: Body> JobBuilder<'_, B> {
     /// out of range, where the name is taken, and where the job would wait for itself. The closure is dropped.
     #[track_caller]
     pub fn submit(self) -> Result<JobHandle<B::Value>, SubmitError> {
-        match self.submit_at(Location::caller())? {
+        self.submit_from(Location::caller())
+    }
+
+    /// [`submit`](Self::submit) with the place of an earlier call, for helpers that submit later.
+    pub(crate) fn submit_from(
+        self,
+        place: &'static Location<'static>,
+    ) -> Result<JobHandle<B::Value>, SubmitError> {
+        match self.submit_at(place)? {
             Submitted::New(handle) => Ok(handle),
             Submitted::Known(_) => unreachable!("only a job with a key is known before"),
         }

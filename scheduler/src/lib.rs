@@ -89,11 +89,14 @@
 //! - All time is tokio's: under `tokio::time::pause` a test moves timeouts by hand.
 
 mod backoff;
+mod batch;
+mod blocking;
 mod body;
 mod buckets;
 mod budget;
 mod cell;
 mod context;
+mod downstream;
 mod error;
 mod events;
 mod guard;
@@ -105,6 +108,7 @@ mod job_ref;
 mod lane;
 mod ledger;
 mod page;
+mod periodic;
 mod plan;
 mod preset;
 pub mod priority;
@@ -114,20 +118,29 @@ mod scheduler;
 mod shared;
 mod snapshot;
 mod state;
+mod stream;
 mod summary;
 mod time;
 mod timer;
 mod types;
 
 pub use ax_probe::{self as probe, trace};
-pub use ax_wire::{JobId, TraceId, sample::LaneSample};
+pub use ax_wire::{
+    JobId, TraceId,
+    sample::{DownstreamSample, LaneSample, PoolSample},
+};
 
 pub use backoff::{
     Backoff, DEFAULT_BACKOFF_CAP, DEFAULT_JITTER, DEFAULT_RETRIES, MAX_DELAY, Retry,
 };
+pub use batch::{BatchError, window};
+pub use blocking::BlockingLane;
 pub use body::{Again, Body, Once};
 pub use budget::{MAX_BUDGET, RetryBudget};
 pub use context::JobContext;
+pub use downstream::{
+    Downstream, InjectionNotAllowed, MAX_CALLERS, MAX_DOWNSTREAMS, MAX_OLDEST, downstream,
+};
 pub use error::{DuplicateHandler, JobError, LaneError, SubmitError};
 pub use events::{DEFAULT_EVENT_CAPACITY, JobEvent, JobEventKind, JobEvents};
 pub use handle::JobHandle;
@@ -141,10 +154,12 @@ pub use lane::{
 };
 pub use ledger::WaitKind;
 pub use page::{JobEntry, LONG_WAIT, MAX_NAMED_DEPENDENCIES, MAX_PAGE, WaitReason};
+pub use periodic::Periodic;
 pub use plan::{DEFAULT_HEARTBEAT, Dependency, DependencyFailure, MAX_PATH, PathStep, Progress};
 pub use preset::{Preset, RUNS_FOR_ADVICE, TimeoutAdvice};
 pub use records::JobRecord;
 pub use scheduler::{DEFAULT_SHUTDOWN_GRACE, Scheduler, SchedulerBuilder};
 pub use snapshot::{LaneSnapshot, RunningJob, Snapshot};
 pub use state::JobState;
+pub use stream::{Page, RowCounts, for_each_row, pages};
 pub use summary::DEFAULT_SUMMARY_INTERVAL;

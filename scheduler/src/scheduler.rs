@@ -103,7 +103,7 @@ impl Scheduler {
         F: FnOnce(JobContext) -> Fut,
         Fut: Future,
     {
-        JobBuilder::new(&self.inner, job_type, Once(body))
+        JobBuilder::new(&self.inner, job_type, body)
     }
 
     /// Registers the code of a job type, which takes a payload. Jobs of it are data: [`Scheduler::job_from`].
@@ -141,7 +141,7 @@ impl Scheduler {
         let body = body.ok_or_else(|| SubmitError::UnknownHandler {
             name: Box::from(handler),
         })?;
-        Ok(JobBuilder::new(&self.inner, handler, body).keep())
+        Ok(JobBuilder::of(&self.inner, handler, body).keep())
     }
 
     /// The lane of this name.

@@ -10,7 +10,8 @@ pub mod watched;
 
 use std::{
     env,
-    io::{BufRead as _, BufReader, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
@@ -71,6 +72,7 @@ pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 /// An agent in this process, on a thread and a runtime of its own, with a socket that nobody else knows.
 pub struct PrivateAgent {
     socket: PathBuf,
+    snapshots: PathBuf,
     stop: CancellationToken,
     thread: Option<thread::JoinHandle<()>>,
     _folder: tempfile::TempDir,
@@ -80,8 +82,10 @@ impl PrivateAgent {
     pub fn start() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let socket = folder.path().join("ax/agent.sock");
+        let snapshots = folder.path().join("snapshots");
         let config = Config {
             socket: socket.clone(),
+            snapshots: ax_agent::snapshot::Settings::in_folder(Some(snapshots.clone())),
             ..Config::per_user()
         };
         let stop = CancellationToken::new();
@@ -99,6 +103,7 @@ impl PrivateAgent {
         eventually("the agent's socket", || socket.exists().then_some(()));
         Self {
             socket,
+            snapshots,
             stop,
             thread: Some(thread),
             _folder: folder,
@@ -107,6 +112,11 @@ impl PrivateAgent {
 
     pub fn socket(&self) -> &Path {
         &self.socket
+    }
+
+    /// The folder of its snapshots, which it makes when it writes one.
+    pub fn snapshots(&self) -> &Path {
+        &self.snapshots
     }
 
     pub fn viewer(&self) -> Viewer {
@@ -213,8 +223,12 @@ pub fn ax_agent(socket: &Path) -> Command {
 
 fn program(path: &str, socket: &Path) -> Command {
     let mut command = Command::new(path);
+    // Beside the socket, so that no test writes snapshots to the home of whoever runs it.
+    let state = socket.with_file_name("state");
     command
         .env("AX_SOCKET", socket)
+        .env("XDG_STATE_HOME", state)
+        .env_remove("STATE_DIRECTORY")
         .env_remove("AX_DISABLE")
         .stdin(Stdio::null());
     command
@@ -231,4 +245,19 @@ pub fn run_to_end(command: &mut Command, code: i32) -> Output {
         String::from_utf8_lossy(&output.stderr)
     );
     output
+}
+
+/// The whole answer to a request without a body.
+pub fn http(address: &str, method: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("the service listens");
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    )
+    .expect("the service reads");
+    let mut answer = String::new();
+    stream
+        .read_to_string(&mut answer)
+        .expect("the service answers");
+    answer
 }

@@ -3,7 +3,7 @@
 
 use ax_wire::{
     InstanceId, alert,
-    event::StallKind,
+    event::{ObserverGap, StallKind},
     sample::{TaskKind, TaskRef},
     view::{ServiceState, ServiceSummary, ServiceView, StallView},
 };
@@ -237,7 +237,8 @@ pub fn task_words(task: &TaskRef) -> String {
 }
 
 fn of_observer_gap(view: &ServiceView) -> Option<Headline> {
-    let gap = view.observer_gaps.first()?;
+    let worth_saying = |gap: &&ObserverGap| gap.late_ns >= view.hello.stall_threshold_ns;
+    let gap = view.observer_gaps.iter().find(worth_saying)?;
     let over = view
         .hello
         .clock
@@ -406,7 +407,7 @@ mod tests {
     #[test]
     fn a_starved_process_is_said() {
         let mut view = fixture::healthy();
-        view.observer_gaps.push(ax_wire::event::ObserverGap {
+        view.observer_gaps.push(ObserverGap {
             due_mono_ns: view.hello.clock.mono_ns,
             late_ns: 800_000_000,
         });
@@ -414,6 +415,12 @@ mod tests {
         assert_eq!(
             worst(&view).sentence,
             "the whole process got no CPU for 800 ms, 3 s ago (throttled, stopped or suspended)"
+        );
+        view.observer_gaps[0].late_ns = 31_000_000;
+        assert_eq!(
+            worst(&view).severity,
+            Severity::Healthy,
+            "no stall could be taken for one so short"
         );
     }
 

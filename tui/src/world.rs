@@ -12,6 +12,7 @@ use ax_wire::{
     frame::Captured,
     view::{AgentDropped, Backfill, Point, ServiceState, ServiceSummary, ServiceView, Services},
 };
+use tokio::sync::oneshot;
 
 /// Points kept of each service: 15 minutes, what the agent keeps itself.
 const MAX_POINTS: usize = 15 * 60;
@@ -36,6 +37,9 @@ pub enum Link {
 pub enum Update {
     Link(Link),
     Frame(ToViewer),
+    /// An agent is about to start in this process and asks for the charts that are known, so that whoever attaches to it
+    /// sees them too.
+    HandOver(oneshot::Sender<Vec<Backfill>>),
 }
 
 /// Everything the agent told, newest state.
@@ -84,6 +88,10 @@ impl World {
                 self.listed &= !matches!(link, Link::Connecting { .. });
                 self.link = link;
             }
+            Update::HandOver(answer) => {
+                // Nobody waits for it when the client is ending.
+                let _ = answer.send(self.backfills());
+            }
             Update::Frame(ToViewer::Services(services)) => self.list(services),
             Update::Frame(ToViewer::Backfill(backfill)) => self.backfill(backfill),
             Update::Frame(ToViewer::View(view)) => self.view(*view),
@@ -129,6 +137,14 @@ impl World {
         };
         let kept = shown.filter(|instance| self.feeds.contains_key(instance));
         chosen.map(|service| service.instance).or(kept)
+    }
+
+    fn backfills(&self) -> Vec<Backfill> {
+        let feeds = self.feeds.iter().map(|(instance, feed)| Backfill {
+            instance: *instance,
+            points: feed.points.iter().cloned().collect(),
+        });
+        feeds.collect()
     }
 
     fn list(&mut self, services: Services) {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// One alert of one rule on one subject, from its beginning to its end. Its identity outlives reconnects of the
 /// service and of the viewer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Alert {
     /// The rule's name, such as `lag-high`.
     pub rule: String,
@@ -36,6 +37,7 @@ pub struct Alert {
 
 /// How bad an alert is, mildest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Worth knowing; needs nobody.
@@ -61,6 +63,7 @@ impl fmt::Display for Severity {
 
 /// Where an alert is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AlertState {
     /// The condition holds, but not yet for as long as the rule asks.
@@ -76,6 +79,7 @@ pub enum AlertState {
 
 /// What a figure of an alert is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Nanoseconds.

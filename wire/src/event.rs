@@ -9,6 +9,7 @@ use crate::{
 
 /// A batch of events, in the order of their time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Events {
     /// Oldest first.
     pub events: Vec<Event>,
@@ -16,6 +17,7 @@ pub struct Events {
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// A worker stopped moving, and still does not move.
@@ -32,6 +34,7 @@ pub enum Event {
 
 /// A worker that did not move.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stall {
     /// Counts up from 1 in this process.
     pub id: u64,
@@ -59,6 +62,7 @@ pub struct Stall {
 
 /// What can be said of a worker that does not move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StallKind {
     /// One poll does not return: its name is known, or the thread sleeps in the kernel.
@@ -87,6 +91,7 @@ impl StallKind {
 
 /// A gap in the watchdog's own schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ObserverGap {
     /// When the tick was due.
     pub due_mono_ns: u64,

@@ -20,6 +20,7 @@ pub const MAX_FRAME_BYTES: usize = 8 * 1024 * 1024;
 
 /// What an agent reads: from services, and from viewers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "frame", rename_all = "snake_case")]
 pub enum ToAgent {
     /// The first frame of a service.
@@ -44,6 +45,7 @@ pub enum ToAgent {
 
 /// The first frame of a viewer: from now on it gets every service that it may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Subscribe {
     /// What the viewer speaks.
     pub protocol: ProtocolVersion,
@@ -51,6 +53,7 @@ pub struct Subscribe {
 
 /// What a service reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "frame", rename_all = "snake_case")]
 pub enum ToService {
     /// The hello was taken.
@@ -68,6 +71,7 @@ pub enum ToService {
 
 /// What a viewer reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "frame", rename_all = "snake_case")]
 pub enum ToViewer {
     /// The subscription was taken.
@@ -89,6 +93,7 @@ pub enum ToViewer {
 
 /// A viewer asks for a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Capture {
     /// Of which service.
     pub instance: InstanceId,
@@ -96,6 +101,7 @@ pub struct Capture {
 
 /// What became of a [`Capture`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Captured {
     /// Of which service.
     pub instance: InstanceId,
@@ -105,6 +111,7 @@ pub struct Captured {
 
 /// The agent takes an incident over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IncidentAck {
     /// Which.
     pub id: IncidentId,
@@ -112,6 +119,7 @@ pub struct IncidentAck {
 
 /// The agent takes the connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ack {
     /// What the agent speaks.
     pub protocol: ProtocolVersion,
@@ -123,6 +131,7 @@ pub struct Ack {
 
 /// The agent does not take the connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Refused {
     /// For a person: what was wrong and what to do.
     pub reason: String,

@@ -12,6 +12,7 @@ pub const PROTOCOL: ProtocolVersion = ProtocolVersion { major: 1, minor: 0 };
 
 /// See [`PROTOCOL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProtocolVersion {
     /// Both sides must have the same.
     pub major: u32,
@@ -27,6 +28,7 @@ impl std::fmt::Display for ProtocolVersion {
 
 /// The first frame of a service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hello {
     /// What the probe speaks.
     pub protocol: ProtocolVersion,
@@ -61,6 +63,7 @@ pub struct Hello {
 /// One instant on both clocks. A `*_mono_ns` of the same service becomes wall time as
 /// `unix_ns + (mono_ns - anchor.mono_ns)`. Sent again when the wall clock is stepped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockAnchor {
     /// `CLOCK_MONOTONIC`.
     pub mono_ns: u64,
@@ -80,6 +83,7 @@ impl ClockAnchor {
 
 /// What does not change about a runtime.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RuntimeInfo {
     /// Its number in this process.
     pub id: RuntimeId,
@@ -93,6 +97,7 @@ pub struct RuntimeInfo {
 
 /// How a runtime schedules its tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RuntimeFlavor {
     /// One thread, the one that called `block_on`.

@@ -56,6 +56,15 @@ impl LatencyHistogram {
         }
     }
 
+    /// The histogram of what [`Self::buckets_us`] gave, in its order, and of a maximum.
+    #[must_use]
+    pub fn from_buckets_us(filled: Vec<(u64, u32)>, max_ns: u64) -> Self {
+        Self {
+            counts: Counts::Sparse(filled),
+            max_ns,
+        }
+    }
+
     fn dense_mut(&mut self) -> &mut Histogram<u32> {
         if let Counts::Sparse(filled) = &self.counts {
             self.counts = Counts::Dense(densify(filled));
@@ -168,11 +177,25 @@ impl LatencyHistogram {
     }
 }
 
+/// Durations in microseconds from 1 to 24 hours at two significant digits.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Encoded {
     /// Base64 without padding of raw V2.
     v2: String,
+    /// The exact maximum.
     max_ns: u64,
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for LatencyHistogram {
+    fn schema_name() -> Cow<'static, str> {
+        "LatencyHistogram".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Encoded::json_schema(generator)
+    }
 }
 
 impl Serialize for LatencyHistogram {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 /// One start of one service process. Two instances of a service, or the old and the new one around a restart, differ
 /// in it; it sorts by start time (UUID v7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct InstanceId(pub uuid::Uuid);
 
@@ -27,6 +28,7 @@ impl fmt::Display for InstanceId {
 /// A tokio runtime inside one process, numbered from 1 in the order the probe met them. Never used again after the
 /// runtime is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct RuntimeId(pub u32);
 
@@ -38,6 +40,7 @@ impl fmt::Display for RuntimeId {
 
 /// A job, numbered from 1 in the order of submission; unique within one [`InstanceId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct JobId(pub u64);
 

@@ -23,6 +23,7 @@ pub const SNAPSHOT_VERSION: u32 = 1;
 
 /// One incident, and the snapshot of it: sorts by time (UUID v7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct IncidentId(pub uuid::Uuid);
 
@@ -42,6 +43,7 @@ impl std::fmt::Display for IncidentId {
 
 /// Why evidence was taken.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum Reason {
     /// A worker has not moved for the snapshot threshold.
@@ -74,6 +76,7 @@ pub enum Reason {
 
 /// What the probe takes down at the instant of an incident.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Incident {
     /// Its id.
     pub id: IncidentId,
@@ -115,6 +118,7 @@ pub const MAX_QUEUED_JOBS: usize = 20;
 
 /// A job that has begun.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunningJob {
     /// Which, and where it was started.
     pub task: TaskRef,
@@ -132,6 +136,7 @@ pub struct RunningJob {
 
 /// What is queued in one lane.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueFacts {
     /// The lane.
     pub lane: String,
@@ -151,6 +156,7 @@ pub struct QueueFacts {
 
 /// How many of a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CountOf {
     /// The name.
     pub name: String,
@@ -160,6 +166,7 @@ pub struct CountOf {
 
 /// How many at a priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CountAt {
     /// 1 to 100.
     pub priority: u8,
@@ -171,6 +178,7 @@ pub struct CountAt {
 
 /// A job that waits its turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueuedJob {
     /// Which.
     pub job: JobId,
@@ -184,6 +192,7 @@ pub struct QueuedJob {
 
 /// The file: one JSON object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Snapshot {
     /// [`SNAPSHOT_VERSION`] of the writer.
     pub version: u32,
@@ -215,6 +224,7 @@ pub struct Snapshot {
 
 /// Who wrote a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Writer {
     /// The agent, which adds history and alerts.
@@ -228,6 +238,7 @@ pub enum Writer {
 
 /// One line about a snapshot file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SnapshotSummary {
     /// Its incident.
     pub id: IncidentId,

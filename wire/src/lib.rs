@@ -23,6 +23,8 @@ pub mod histogram;
 pub mod id;
 pub mod incident;
 pub mod sample;
+#[cfg(feature = "schema")]
+pub mod schema;
 pub mod snapshot_file;
 pub mod socket;
 pub mod view;

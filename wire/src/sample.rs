@@ -14,6 +14,7 @@ use crate::{
 
 /// One frame a second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sample {
     /// Counts up by one from 0 with each sample taken, sent or not.
     pub seq: u64,
@@ -50,6 +51,7 @@ pub struct Sample {
 
 /// The three parts of event-loop lag at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LagPoint {
     /// Of which runtime.
     pub runtime: RuntimeId,
@@ -74,6 +76,7 @@ impl LagPoint {
 
 /// One runtime.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RuntimeSample {
     /// What does not change.
     pub info: RuntimeInfo,
@@ -89,6 +92,7 @@ pub struct RuntimeSample {
 
 /// The pool behind `spawn_blocking`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlockingPoolSample {
     /// Threads alive. Known only under `tokio_unstable`.
     pub threads: Option<u64>,
@@ -104,6 +108,7 @@ pub struct BlockingPoolSample {
 
 /// One worker thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkerSample {
     /// Index within its runtime.
     pub index: u32,
@@ -123,6 +128,7 @@ pub struct WorkerSample {
 
 /// What a worker is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WorkerState {
     /// Waiting for work.
@@ -138,6 +144,7 @@ pub enum WorkerState {
 
 /// A wrapped poll that has not returned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CurrentPoll {
     /// Whose.
     pub task: TaskRef,
@@ -147,6 +154,7 @@ pub struct CurrentPoll {
 
 /// A job or wrapped task, named.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskRef {
     /// Job type, or the name given to `spawn`.
     pub name: String,
@@ -164,6 +172,7 @@ pub struct TaskRef {
 
 /// What a [`TypeSample`] or [`TaskRef`] is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TaskKind {
     /// Submitted to a lane.
@@ -181,6 +190,7 @@ pub enum TaskKind {
 
 /// What the kernel says of one thread. Counters are since the thread started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThreadSample {
     /// Scheduling state letter of `/proc`: `R`, `S`, `D`, `T`, ...
     pub state: Option<char>,
@@ -196,6 +206,7 @@ pub struct ThreadSample {
 
 /// The process as a whole. Counters are since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessSample {
     /// CPU time, user and system, of all threads.
     pub cpu_ns_total: Option<u64>,
@@ -213,6 +224,7 @@ pub struct ProcessSample {
 
 /// One lane of a scheduler. All counts are exact.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LaneSample {
     /// Its name. Two schedulers of one process may have lanes of one name: `scheduler` tells them apart.
     pub name: String,
@@ -246,6 +258,7 @@ pub struct LaneSample {
 /// What happened to jobs since the process started. Each accepted job ends in exactly one of `succeeded`, `failed`,
 /// `panicked`, `timed_out`, `cancelled`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobCounters {
     /// Accepted.
     pub submitted_total: u64,
@@ -281,6 +294,7 @@ impl JobCounters {
 
 /// One job type, or one named task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TypeSample {
     /// Its name; `other` gathers what came after the 128th.
     pub name: String,
@@ -309,6 +323,7 @@ pub struct TypeSample {
 /// How many requests came and how long they took stands in the [`TypeSample`] of kind [`TaskKind::Request`] and the same
 /// name: `started_total`, `run`; there a status of 500 and above counts as failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RouteSample {
     /// Method and route, such as `GET /orders/{id}`; `unmatched` gathers what no route took, `other` what came after
     /// the 64th.
@@ -327,6 +342,7 @@ pub struct RouteSample {
 
 /// Something that the service calls and waits for. Counters are since the process started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DownstreamSample {
     /// Its name; `other` gathers what came after the 64th.
     pub name: String,
@@ -357,6 +373,7 @@ pub struct DownstreamSample {
 
 /// A pool of clients at one instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PoolSample {
     /// Clients in use.
     pub in_use: u64,
@@ -368,6 +385,7 @@ pub struct PoolSample {
 
 /// One kind of caller of a downstream. Counters are since the process started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CallerSample {
     /// Job type, task name or route.
     pub name: String,
@@ -387,6 +405,7 @@ pub struct CallerSample {
 
 /// A call to a downstream that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CallInFlight {
     /// For how long.
     pub age_ns: u64,
@@ -400,6 +419,7 @@ pub struct CallInFlight {
 
 /// What was lost in the service since the process started. Every count that is not zero is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Dropped {
     /// Frames that the socket did not take in time.
     pub frames_total: u64,

@@ -222,6 +222,17 @@ fn name_of_longest<'a>(stalls: impl Iterator<Item = (u64, &'a str)>) -> Option<S
     Some(name.to_owned())
 }
 
+/// Makes the folder where it is missing, and checks it, so that what is wrong is said before the first incident.
+///
+/// # Errors
+///
+/// [`SnapshotFileError`].
+pub fn prepare(folder: &Path, access: Access) -> Result<(), SnapshotFileError> {
+    make(folder, access)?;
+    open_folder(folder, access)?;
+    Ok(())
+}
+
 /// Makes the folder where it is missing, and writes the snapshot of incident `id` into it: mode 0600, under a temporary
 /// name first, never over another file. `owner` hands the file to another user, which only root may.
 ///

@@ -18,6 +18,7 @@ use crate::{
 
 /// One line about a service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServiceSummary {
     /// Which start of which service.
     pub instance: InstanceId,
@@ -37,6 +38,7 @@ pub struct ServiceSummary {
 
 /// Whether a service speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ServiceState {
     /// Samples arrive.
@@ -54,6 +56,7 @@ pub enum ServiceState {
 
 /// Everything that a screen shows of one service, once a second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServiceView {
     /// Who, and whether it speaks.
     pub summary: ServiceSummary,
@@ -96,6 +99,7 @@ pub struct ServiceView {
 
 /// Incidents that have no snapshot, since the service's first instance that the agent remembers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Suppressed {
     /// Not taken down by the service: its cooldown or rate.
     pub by_service_total: u64,
@@ -109,6 +113,7 @@ pub struct Suppressed {
 
 /// Event-loop lag over the window. `None`: nothing measured yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LagView {
     /// The newest figure.
     pub now_ns: Option<u64>,
@@ -130,6 +135,7 @@ pub struct LagView {
 
 /// The process, over the last second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessView {
     /// CPU used, in CPUs (1.0 is one CPU all the time).
     pub cpus_used: Option<f64>,
@@ -147,6 +153,7 @@ pub struct ProcessView {
 
 /// One runtime.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RuntimeView {
     /// What does not change.
     pub info: RuntimeInfo,
@@ -162,6 +169,7 @@ pub struct RuntimeView {
 
 /// One worker, over the last second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkerView {
     /// Index within its runtime.
     pub index: u32,
@@ -183,6 +191,7 @@ pub struct WorkerView {
 
 /// Quantiles of a latency over the window. All `None` when nothing was recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Quantiles {
     /// How many were recorded.
     pub count: u64,
@@ -198,6 +207,7 @@ pub struct Quantiles {
 
 /// Rates over the window. `None` until two samples have come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rates {
     /// Accepted.
     pub submitted_per_s: Option<f64>,
@@ -211,6 +221,7 @@ pub struct Rates {
 
 /// One lane.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LaneView {
     /// Its name.
     pub name: String,
@@ -242,6 +253,7 @@ pub struct LaneView {
 
 /// One job type or named task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TypeView {
     /// Its name.
     pub name: String,
@@ -271,6 +283,7 @@ pub struct TypeView {
 
 /// A stall, gone or going on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StallView {
     /// The stall as the service told it.
     pub stall: Stall,
@@ -282,6 +295,7 @@ pub struct StallView {
 
 /// One second of the charts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Point {
     /// When the sample was taken, by the service's clock.
     pub at_unix_ns: u64,
@@ -305,6 +319,7 @@ pub struct Point {
 
 /// The charts of one service from before the viewer came.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Backfill {
     /// Of which service.
     pub instance: InstanceId,
@@ -314,6 +329,7 @@ pub struct Backfill {
 
 /// What the agent lost or refused, since it started. Every count that is not zero is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentDropped {
     /// Lines that were not frames.
     pub bad_frames_total: u64,
@@ -329,6 +345,7 @@ pub struct AgentDropped {
 
 /// All services of the agent that the viewer may see.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Services {
     /// By name, then by start, newest first.
     pub services: Vec<ServiceSummary>,

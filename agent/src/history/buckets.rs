@@ -74,6 +74,11 @@ impl From<&LatencyHistogram> for SparseHistogram {
 }
 
 impl SparseHistogram {
+    /// What it takes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.packed.len()
+    }
+
     /// Whether nothing was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -216,6 +221,17 @@ impl Tally {
         let sum = SparseHistogram::pack(self.filled().map(narrow).collect(), self.max_ns);
         self.clear();
         sum
+    }
+
+    /// The sum as it travels and is kept in files; `None` where nothing was added. What was added is then forgotten.
+    pub(crate) fn take_histogram(&mut self) -> Option<LatencyHistogram> {
+        let filled = self.filled().map(|(bucket, count)| {
+            let us = bucket.highest_ns() / 1_000;
+            (us, count.try_into().unwrap_or(u32::MAX))
+        });
+        let sum = LatencyHistogram::from_buckets_us(filled.collect(), self.max_ns);
+        self.clear();
+        Some(sum).filter(|sum| !sum.is_empty())
     }
 
     fn filled(&self) -> impl Iterator<Item = (Bucket, u64)> {

@@ -72,6 +72,19 @@ impl Recent {
         }
     }
 
+    /// Forgets all slots; what is fresh stays.
+    pub(crate) fn forget_slots(&mut self) {
+        self.slots.clear();
+        self.closed = SparseHistogram::default();
+    }
+
+    /// What its histograms take in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let slots = self.slots.iter().map(|(_, slot)| slot);
+        let all = slots.chain(&self.fresh).chain([&self.closed]);
+        all.map(SparseHistogram::bytes).sum()
+    }
+
     fn close(&mut self, tally: &mut Tally) {
         self.slots.iter().for_each(|(_, slot)| tally.add(slot));
         self.closed = tally.take_sparse();

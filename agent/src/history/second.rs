@@ -57,6 +57,14 @@ impl Second {
         }
     }
 
+    /// What it takes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        let lanes = self.lanes.len() * size_of::<Option<LaneSecond>>();
+        let types = self.types.len() * size_of::<Option<TypeSecond>>();
+        let shares = self.point.busy_shares.len() * size_of::<Option<f64>>();
+        size_of::<Self>() + lanes + types + shares
+    }
+
     /// Gives back the room that growing has left over.
     pub(super) fn shrink(&mut self) {
         self.lanes.shrink_to_fit();

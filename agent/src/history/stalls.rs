@@ -15,6 +15,8 @@ const MAX_STALLS: usize = 64;
 pub(crate) struct TrackedStall {
     pub(crate) stall: Stall,
     pub(crate) ongoing: bool,
+    /// The last sample showed its worker moving, but no word of its end has come.
+    seen_moving: bool,
 }
 
 impl TrackedStall {
@@ -40,7 +42,11 @@ impl Stalls {
     }
 
     fn tell(&mut self, stall: Stall, ongoing: bool) {
-        let told = TrackedStall { stall, ongoing };
+        let told = TrackedStall {
+            stall,
+            ongoing,
+            seen_moving: false,
+        };
         let mut known = self.known.iter_mut();
         if let Some(known) = known.find(|known| known.stall.id == told.stall.id) {
             *known = told;
@@ -53,8 +59,9 @@ impl Stalls {
         self.known.push_back(told);
     }
 
-    /// Brings the stalls going on up to a sample: they are as old as the sample says, and over where it shows their
-    /// worker moving or gone. The word that they ended may have been lost; where it is only late, it corrects the length.
+    /// Brings the stalls going on up to a sample: they are as old as the sample says. One whose worker is shown moving or
+    /// gone has ended, and the word of it, with the exact length, is on its way; where a second sample has come before
+    /// it, the word was lost, and the stall is over with the length that was last known.
     pub(crate) fn settle(&mut self, sample: &Sample) {
         for known in self.known.iter_mut().filter(|known| known.ongoing) {
             let stall = &mut known.stall;
@@ -71,8 +78,11 @@ impl Stalls {
             if goes_on {
                 let age_ns = sample.at_mono_ns.saturating_sub(stall.began_mono_ns);
                 stall.length_ns = stall.length_ns.max(age_ns);
-            } else {
+                known.seen_moving = false;
+            } else if known.seen_moving {
                 known.ongoing = false;
+            } else {
+                known.seen_moving = true;
             }
         }
     }

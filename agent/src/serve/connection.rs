@@ -1,17 +1,16 @@
 //! One connection: its first line says what it is.
 
 use std::{
-    io,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use ax_wire::{
     ToAgent, ToService, ToViewer,
-    frame::{self, Ack, FrameError, MAX_FRAME_BYTES},
+    frame::{self, Ack, FrameError},
     hello::{Hello, PROTOCOL, ProtocolVersion},
 };
 use futures_util::StreamExt as _;
@@ -25,22 +24,40 @@ use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until, timeout},
 };
-use tokio_util::{
-    codec::{FramedRead, LinesCodec, LinesCodecError},
-    sync::CancellationToken,
-};
+use tokio_util::{codec::FramedRead, sync::CancellationToken};
 
 use super::{
+    Server,
     hub::{FromService, HubHandle, Loss},
-    line, refusal,
+    line,
+    lines::{LineError, Lines},
+    refusal,
+    service::Speaker,
 };
 use crate::{
+    access::{Peer, Sees},
     config::{Config, MAX_FRAMES_PER_SECOND},
-    ingest::{CleanSample, clean_events, clean_hello},
+    ingest::{CleanSample, clean_events, clean_hello, clean_incident},
 };
 
 /// How long a peer may take to read why its connection closes.
 const REFUSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a service may take to read a line of ours.
+const SEND_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Frames that wait for a service to read them: an acknowledgement and a capture now and then.
+const OUTBOX: usize = 8;
+
+/// In which [`MAX_FRAMES_PER_SECOND`] are read.
+const PACE: Duration = Duration::from_secs(1);
+
+/// A frame costs about three times its decoding: history, figures, the view. Resting six times as long, divided among the
+/// services, leaves half of a core.
+const REST_FACTOR: u32 = 6;
+
+/// The longest pause after one frame.
+const LONGEST_REST: Duration = Duration::from_secs(5);
 
 /// A connection, told from all others of this agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -78,30 +95,36 @@ struct FirstLine {
 
 pub(super) struct Connection {
     id: ConnectionId,
-    uid: u32,
-    lines: FramedRead<OwnedReadHalf, LinesCodec>,
+    peer: Peer,
+    sees: Sees,
+    lines: FramedRead<OwnedReadHalf, Lines>,
     write: OwnedWriteHalf,
     config: Arc<Config>,
     hub: HubHandle,
+    /// How many services speak.
+    speaking: Arc<AtomicU32>,
     stop: CancellationToken,
 }
 
 impl Connection {
     pub(super) fn new(
         stream: UnixStream,
-        uid: u32,
-        config: Arc<Config>,
-        hub: HubHandle,
+        peer: Peer,
+        sees: Sees,
+        server: &Server,
         stop: CancellationToken,
     ) -> Self {
         let (read, write) = stream.into_split();
+        let lines = Lines::short(peer.uid, Arc::clone(&server.long_lines));
         Self {
             id: ConnectionId::next(),
-            uid,
-            lines: FramedRead::new(read, frame::lines_codec()),
+            peer,
+            sees,
+            lines: FramedRead::new(read, lines),
             write,
-            config,
-            hub,
+            config: Arc::clone(&server.config),
+            hub: server.hub.clone(),
+            speaking: Arc::clone(&server.speaking),
             stop,
         }
     }
@@ -115,7 +138,7 @@ impl Connection {
             close = self.talk() => close,
         };
         if let Close::Refuse(loss, reason) = close {
-            tracing::warn!(uid = self.uid, "connection closed: {reason}");
+            tracing::warn!(uid = self.peer.uid, "connection closed: {reason}");
             // Counted while the hub still knows whose connection it was.
             self.hub.lost(Some(self.id), loss).await;
             // A peer that does not listen is closed all the same.
@@ -162,87 +185,129 @@ impl Connection {
     async fn next_line(&mut self) -> Result<String, Close> {
         match self.lines.next().await {
             Some(Ok(line)) => Ok(line),
-            Some(Err(LinesCodecError::MaxLineLengthExceeded)) => Err(Close::Refuse(
-                Loss::OversizedFrame,
-                format!("a line is longer than the limit of {MAX_FRAME_BYTES} bytes"),
-            )),
-            Some(Err(LinesCodecError::Io(error))) if error.kind() == io::ErrorKind::InvalidData => {
-                Err(Close::malformed("a line is not UTF-8"))
+            Some(Err(error @ LineError::TooLong(_))) => {
+                Err(Close::Refuse(Loss::OversizedFrame, error.to_string()))
             }
-            None | Some(Err(LinesCodecError::Io(_))) => Err(Close::Quietly),
+            Some(Err(error @ LineError::NoPlace(_))) => {
+                Err(Close::Refuse(Loss::Refused, error.to_string()))
+            }
+            Some(Err(error @ LineError::NotText)) => Err(Close::malformed(error)),
+            None | Some(Err(LineError::Io(_))) => Err(Close::Quietly),
         }
     }
 
     async fn talk_to_service(&mut self, mut hello: Hello) -> Close {
         clean_hello(&mut hello);
-        let joined = self
-            .hub
-            .join(self.id, self.uid, hello, self.stop.clone())
-            .await;
-        if let Err(reason) = joined {
+        let (outbox, mut frames) = mpsc::channel(OUTBOX);
+        let speaker = Speaker {
+            id: self.id,
+            peer: self.peer,
+            stop: self.stop.clone(),
+            outbox,
+        };
+        if let Err(reason) = self.hub.join(hello, speaker).await {
             return Close::Refuse(Loss::Refused, reason);
         }
-        let taken = line(&ToService::Ack(ack()));
-        if self.write.write_all(&taken).await.is_err() {
+        self.lines.decoder_mut().allow_long();
+        if !self.send(&line(&ToService::Ack(ack()))).await {
             return Close::Quietly;
         }
+        let speaking = Speaking::new(Arc::clone(&self.speaking));
         let mut pace = Pace::new();
         loop {
-            let line = match self.next_line().await {
+            let rest = pace.rest();
+            let deadline = self.lines.decoder().deadline();
+            let taken = tokio::select! {
+                // An acknowledgement is waited for, and not long: it goes before what comes.
+                biased;
+                Some(frame) = frames.recv() => {
+                    if self.send(&line(&frame)).await {
+                        continue;
+                    }
+                    return Close::Quietly;
+                }
+                () = sleep_until(rest.unwrap_or_else(Instant::now)), if rest.is_some() => continue,
+                () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
+                    Err(Close::malformed("a long line does not end"))
+                }
+                line = self.next_line(), if rest.is_none() => line,
+            };
+            let line = match taken {
                 Ok(line) => line,
                 Err(close) => return close,
             };
+            let began = Instant::now();
             let frame = match decode_service_frame(line.as_bytes()) {
-                Ok(frame) => frame,
+                Ok(frame) => from_service(frame),
                 Err(error) => return Close::malformed(error),
             };
+            pace.note(began.elapsed(), speaking.count());
             // The text may be megabytes, and the hub may be busy.
             drop(line);
-            let frame = match frame {
-                ToAgent::Hello(mut hello) => {
-                    clean_hello(&mut hello);
-                    FromService::HelloAgain(hello)
-                }
-                ToAgent::Sample(sample) => {
-                    FromService::Sample(Box::new(CleanSample::from(*sample)))
-                }
-                ToAgent::Events(mut events) => {
-                    clean_events(&mut events);
-                    FromService::Events(events)
-                }
-                ToAgent::Goodbye => FromService::Goodbye,
-                ToAgent::Subscribe(_) | ToAgent::Capture(_) => {
-                    return Close::malformed("a service cannot ask what a viewer asks");
-                }
-                ToAgent::Incident(_) | ToAgent::Unknown => continue,
-            };
-            self.hub.frame(self.id, frame).await;
-            pace.wait().await;
+            match frame {
+                Ok(Some(frame)) => self.hub.frame(self.id, frame).await,
+                Ok(None) => {}
+                Err(close) => return close,
+            }
         }
     }
 
     async fn talk_to_viewer(&mut self) -> Close {
-        let taken = line(&ToViewer::Ack(ack()));
-        if self.write.write_all(&taken).await.is_err() {
+        if !self.send(&line(&ToViewer::Ack(ack()))).await {
             return Close::Quietly;
         }
         let (queue, mut frames) = mpsc::channel(self.config.viewer_queue_frames.max(1));
-        self.hub.subscribe(self.id, queue).await;
+        self.hub.subscribe(self.id, queue, self.sees).await;
         loop {
             tokio::select! {
                 frame = frames.recv() => match frame {
+                    // A viewer may take its time; what it misses meanwhile is counted.
                     Some(frame) => if self.write.write_all(&frame).await.is_err() {
                         return Close::Quietly;
                     },
                     None => return Close::Quietly,
                 },
-                // Nothing is asked of a viewer that has subscribed: the line is read to be rid of it, and to see the end.
-                line = self.next_line() => if let Err(close) = line {
-                    return close;
+                line = self.next_line() => match line {
+                    // Anything else that a viewer says is read to be rid of it.
+                    Ok(line) => if let Ok(ToAgent::Capture(capture)) = frame::decode(line.as_bytes()) {
+                        self.hub.capture(self.id, capture.instance).await;
+                    },
+                    Err(close) => return close,
                 },
             }
         }
     }
+
+    /// Whether a line to a service went out. One that does not read is not waited for long: nothing of it is read
+    /// meanwhile.
+    async fn send(&mut self, line: &[u8]) -> bool {
+        let sent = timeout(SEND_TIMEOUT, self.write.write_all(line)).await;
+        matches!(sent, Ok(Ok(())))
+    }
+}
+
+/// A frame of a service, cleaned; `None` for one that this version does not know.
+fn from_service(frame: ToAgent) -> Result<Option<FromService>, Close> {
+    Ok(Some(match frame {
+        ToAgent::Hello(mut hello) => {
+            clean_hello(&mut hello);
+            FromService::HelloAgain(hello)
+        }
+        ToAgent::Sample(sample) => FromService::Sample(Box::new(CleanSample::from(*sample))),
+        ToAgent::Events(mut events) => {
+            clean_events(&mut events);
+            FromService::Events(events)
+        }
+        ToAgent::Incident(mut incident) => {
+            clean_incident(&mut incident);
+            FromService::Incident(incident)
+        }
+        ToAgent::Goodbye => FromService::Goodbye,
+        ToAgent::Subscribe(_) | ToAgent::Capture(_) => {
+            return Err(Close::malformed("a service cannot ask what a viewer asks"));
+        }
+        ToAgent::Unknown => return Ok(None),
+    }))
 }
 
 /// Reads a frame of a service. One that begins as a probe writes its samples is read as a sample at once: going through
@@ -262,31 +327,63 @@ fn ack() -> Ack {
     }
 }
 
-/// Holds a flood back: what is not read waits with the sender.
+/// One of the services that speak, as long as it lives. The count is a measure, not a lock: any ordering will do.
+struct Speaking(Arc<AtomicU32>);
+
+impl Speaking {
+    fn new(count: Arc<AtomicU32>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+
+    fn count(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Speaking {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Holds a flood back: what is not read waits with the sender. Both the count of frames and the time that they take to
+/// decode are held to a share, so that services which send as much as they can leave half of a core free.
 struct Pace {
     began: Instant,
     frames: u32,
+    rest_until: Instant,
 }
 
 impl Pace {
     fn new() -> Self {
+        let now = Instant::now();
         Self {
-            began: Instant::now(),
+            began: now,
             frames: 0,
+            rest_until: now,
         }
     }
 
-    /// Call once a frame: returns at once, or when the second that has had its frames is over.
-    async fn wait(&mut self) {
-        let over = self.began + Duration::from_secs(1);
-        self.frames += 1;
-        if Instant::now() < over {
-            if self.frames < MAX_FRAMES_PER_SECOND {
-                return;
-            }
-            sleep_until(over).await;
+    /// Counts a frame that took so long to decode, among so many services.
+    fn note(&mut self, took: Duration, services: u32) {
+        let now = Instant::now();
+        if now >= self.began + PACE {
+            (self.began, self.frames) = (now, 0);
         }
-        *self = Self::new();
+        self.frames += 1;
+        if self.frames >= MAX_FRAMES_PER_SECOND {
+            self.rest_until = self.began + PACE;
+        }
+        let share = took
+            .saturating_mul(REST_FACTOR * services)
+            .min(LONGEST_REST);
+        self.rest_until = self.rest_until.max(now + share);
+    }
+
+    /// Until when nothing more is read; `None` when there is no need to rest.
+    fn rest(&self) -> Option<Instant> {
+        (Instant::now() < self.rest_until).then_some(self.rest_until)
     }
 }
 
@@ -298,17 +395,29 @@ mod tests {
     async fn a_flood_is_read_at_its_pace_and_a_probe_never_waits() {
         let start = Instant::now();
         let mut pace = Pace::new();
-        for _ in 0..3 * MAX_FRAMES_PER_SECOND {
-            pace.wait().await;
+        for _ in 0..3 * MAX_FRAMES_PER_SECOND + 1 {
+            if let Some(rest) = pace.rest() {
+                sleep_until(rest).await;
+            }
+            pace.note(Duration::ZERO, 1);
         }
         assert!(start.elapsed() >= Duration::from_secs(3));
 
         let mut pace = Pace::new();
         for _ in 0..100 {
             tokio::time::advance(Duration::from_millis(250)).await;
-            let before = Instant::now();
-            pace.wait().await;
-            assert_eq!(before.elapsed(), Duration::ZERO);
+            assert_eq!(pace.rest(), None);
+            pace.note(Duration::from_millis(1), 20);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_dear_to_decode_is_read_the_more_rarely_the_more_services_there_are() {
+        let start = Instant::now();
+        let mut pace = Pace::new();
+        pace.note(Duration::from_millis(2), 64);
+        assert_eq!(pace.rest(), Some(start + Duration::from_millis(768)));
+        pace.note(Duration::from_secs(9), 64);
+        assert_eq!(pace.rest(), Some(start + LONGEST_REST));
     }
 }

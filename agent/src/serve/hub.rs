@@ -6,22 +6,39 @@ use std::{
 };
 
 use ax_wire::{
-    InstanceId,
+    InstanceId, ToService, ToViewer,
     event::Events,
+    frame::IncidentAck,
     hello::Hello,
-    view::{AgentDropped, ServiceState},
+    incident::{Incident, IncidentId, Reason},
+    view::AgentDropped,
 };
 use tokio::{
     sync::{mpsc, oneshot},
-    time::{MissedTickBehavior, interval},
+    time::{MissedTickBehavior, interval, sleep},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
     connection::ConnectionId,
+    evidence::{Answer, Evidence, kind_of, refusal},
+    memory,
+    restart::{self, SavedAlerts},
+    service::{Service, Speaker},
     viewers::{Queue, Viewers},
 };
-use crate::{clock::Now, config::Config, history::ServiceHistory, ingest::CleanSample};
+use crate::{
+    access::{Sees, is_alive},
+    alert::Book,
+    clock::Now,
+    config::Config,
+    ingest::CleanSample,
+    snapshot::{
+        compose,
+        limits::Kind,
+        store::{Report, Store, read_alerts},
+    },
+};
 
 /// Messages that wait for the hub. Senders wait when it is full, and with them the sockets that they read.
 const INBOX: usize = 16;
@@ -53,22 +70,23 @@ pub(super) enum FromService {
     HelloAgain(Box<Hello>),
     Sample(Box<CleanSample>),
     Events(Events),
+    Incident(Box<Incident>),
     Goodbye,
 }
 
 #[derive(Debug)]
 enum Message {
     Join {
-        id: ConnectionId,
-        uid: u32,
         hello: Box<Hello>,
-        stop: CancellationToken,
+        speaker: Speaker,
         answer: oneshot::Sender<Result<(), String>>,
     },
     Frame(ConnectionId, FromService),
-    Subscribe(ConnectionId, Queue),
+    Subscribe(ConnectionId, Queue, Sees),
+    Capture(ConnectionId, InstanceId),
     Lost(Option<ConnectionId>, Loss),
     Disconnected(ConnectionId),
+    Disk(Report),
 }
 
 /// A way to the hub. The hub ends when the last one is dropped.
@@ -76,21 +94,13 @@ enum Message {
 pub(super) struct HubHandle(mpsc::Sender<Message>);
 
 impl HubHandle {
-    /// Brings a service in, or says why not. `stop` ends its connection when another takes its place.
-    pub(super) async fn join(
-        &self,
-        id: ConnectionId,
-        uid: u32,
-        hello: Hello,
-        stop: CancellationToken,
-    ) -> Result<(), String> {
+    /// Brings a service in, or says why not.
+    pub(super) async fn join(&self, hello: Hello, speaker: Speaker) -> Result<(), String> {
         let (answer, answered) = oneshot::channel();
         let hello = Box::new(hello);
         self.send(Message::Join {
-            id,
-            uid,
             hello,
-            stop,
+            speaker,
             answer,
         })
         .await;
@@ -102,8 +112,13 @@ impl HubHandle {
         self.send(Message::Frame(id, frame)).await;
     }
 
-    pub(super) async fn subscribe(&self, id: ConnectionId, queue: Queue) {
-        self.send(Message::Subscribe(id, queue)).await;
+    pub(super) async fn subscribe(&self, id: ConnectionId, queue: Queue, sees: Sees) {
+        self.send(Message::Subscribe(id, queue, sees)).await;
+    }
+
+    /// A viewer asks for a snapshot; the answer comes through its queue.
+    pub(super) async fn capture(&self, id: ConnectionId, instance: InstanceId) {
+        self.send(Message::Capture(id, instance)).await;
     }
 
     /// Counts a loss, of a connection where it has one.
@@ -121,16 +136,6 @@ impl HubHandle {
     }
 }
 
-/// A service, and the connection on which it speaks.
-#[derive(Debug)]
-pub(super) struct Service {
-    pub(super) history: ServiceHistory,
-    pub(super) dropped: AgentDropped,
-    /// The state that viewers were last told.
-    told: ServiceState,
-    connection: Option<(ConnectionId, CancellationToken)>,
-}
-
 pub(super) type ServiceMap = BTreeMap<InstanceId, Service>;
 
 #[derive(Debug)]
@@ -141,58 +146,92 @@ pub(super) struct Hub {
     /// Which service speaks on which connection.
     speakers: HashMap<ConnectionId, InstanceId>,
     viewers: Viewers,
+    evidence: Evidence,
+    saved: SavedAlerts,
     dropped: AgentDropped,
+    /// Once it is cancelled, connections end because we end: nobody is lost.
+    stop: CancellationToken,
 }
 
 impl Hub {
-    pub(super) fn new(config: Config) -> (HubHandle, Self) {
+    pub(super) fn new(config: Config, stop: CancellationToken) -> (HubHandle, Self) {
         let (sender, inbox) = mpsc::channel(INBOX);
+        let folder = config.snapshots.folder.clone();
+        let saved = folder.as_deref().and_then(read_alerts);
+        let back = sender.downgrade();
+        let store = folder.map(|folder| {
+            Store::start(folder, config.snapshots.clone(), move |report| {
+                // A hub that is ending has no use for it.
+                if let Some(hub) = back.upgrade() {
+                    let _ = hub.blocking_send(Message::Disk(report));
+                }
+            })
+        });
+        let store = store.transpose().unwrap_or_else(|error| {
+            tracing::error!("snapshots are off: no thread to write them: {error}");
+            None
+        });
         let hub = Self {
+            evidence: Evidence::new(config.snapshots.clone(), store),
             config,
             inbox,
             services: BTreeMap::new(),
             speakers: HashMap::new(),
             viewers: Viewers::default(),
+            saved: SavedAlerts::read(saved.as_deref(), Now::read()),
             dropped: AgentDropped::default(),
+            stop,
         };
         (HubHandle(sender), hub)
     }
 
-    /// Works until the last handle is gone.
+    /// Works until the last handle is gone, then waits for the disk.
     pub(super) async fn run(mut self) {
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            let now = Now::read();
+            let timeout = self.evidence.next_timeout_mono_ns();
+            let left = timeout.map(|at| Duration::from_nanos(at.saturating_sub(now.mono_ns)));
             tokio::select! {
                 message = self.inbox.recv() => match message {
                     Some(message) => self.take(message, Now::read()),
-                    None => return,
+                    None => break,
                 },
                 _ = tick.tick() => self.tick(Now::read()),
+                () = sleep(left.unwrap_or_default()), if left.is_some() => {
+                    let late = self.evidence.time_out(Now::read());
+                    self.answer(late);
+                }
             }
+        }
+        drop(self.inbox);
+        if let Some(store) = self.evidence.take_store() {
+            // Fails only if waiting panicked, which `finish` does not.
+            let _ = tokio::task::spawn_blocking(|| store.finish()).await;
         }
     }
 
     fn take(&mut self, message: Message, now: Now) {
         match message {
             Message::Join {
-                id,
-                uid,
                 hello,
-                stop,
+                speaker,
                 answer,
             } => {
-                let joined = self.join(id, uid, *hello, stop, now);
+                let joined = self.join(*hello, speaker, now);
                 // A connection that has been stopped meanwhile sends its `Disconnected` next.
                 let _ = answer.send(joined);
             }
             Message::Frame(id, frame) => self.frame(id, frame, now),
-            Message::Subscribe(id, queue) => {
-                self.viewers.add(id, queue);
-                self.viewers
-                    .send_services(&self.services, &mut self.dropped, now);
-                self.viewers
-                    .catch_up(&mut self.services, &mut self.dropped, now);
+            Message::Subscribe(id, queue, sees) => {
+                self.viewers.add(id, queue, sees);
+                self.tell_services(now);
+            }
+            Message::Capture(viewer, instance) => {
+                if let Err(why) = self.capture(viewer, instance, now) {
+                    self.answer(vec![refusal(viewer, instance, why)]);
+                }
             }
             Message::Lost(id, loss) => {
                 loss.count(&mut self.dropped);
@@ -203,11 +242,16 @@ impl Hub {
             Message::Disconnected(id) => {
                 self.viewers.remove(id);
                 if let Some(service) = self.speaker(id) {
-                    service.history.disconnected();
-                    service.connection = None;
+                    service.disconnected(now);
                     self.tell_states(now);
                 }
                 self.speakers.remove(&id);
+            }
+            Message::Disk(report) => {
+                let answers = self.evidence.report(report, now);
+                self.answer(answers);
+                self.viewers
+                    .send_gone(&mut self.services, &self.evidence, &mut self.dropped, now);
             }
         }
     }
@@ -216,50 +260,63 @@ impl Hub {
         self.services.get_mut(self.speakers.get(&id)?)
     }
 
-    fn join(
-        &mut self,
-        id: ConnectionId,
-        uid: u32,
-        hello: Hello,
-        stop: CancellationToken,
-        now: Now,
-    ) -> Result<(), String> {
-        let instance = hello.instance;
+    fn join(&mut self, hello: Hello, speaker: Speaker, now: Now) -> Result<(), String> {
+        let (id, instance, uid) = (speaker.id, hello.instance, speaker.peer.uid);
         let connected = self.speakers.len();
+        let services = self.services.values();
+        let of_user =
+            services.filter(|known| known.speaker.is_some() && known.history.uid() == uid);
+        let of_user = of_user.count();
         match self.services.get_mut(&instance) {
             Some(known) if known.history.uid() != uid => {
                 return Err(format!("instance {instance} belongs to another user"));
             }
             Some(known) => {
-                if let Some((older, stop)) = known.connection.replace((id, stop)) {
+                if let Some(older) = known.reconnected(hello, speaker, now) {
                     // The newer connection is the one that the service still knows of.
-                    self.speakers.remove(&older);
-                    stop.cancel();
+                    self.speakers.remove(&older.id);
+                    older.stop.cancel();
                 }
-                known.history.hello_again(hello, now);
             }
             None if connected >= self.config.max_services => {
                 let most = self.config.max_services;
                 return Err(format!("this agent already watches {most} services"));
             }
+            None if of_user >= self.config.max_services_of_user => {
+                let most = self.config.max_services_of_user;
+                return Err(format!(
+                    "this agent already watches {most} services of user {uid}"
+                ));
+            }
             None => {
-                let history = ServiceHistory::new(hello, uid, now);
-                let service = Service {
-                    told: history.state(now),
-                    history,
-                    dropped: AgentDropped::default(),
-                    connection: Some((id, stop)),
-                };
+                let book = self.book_for(&hello, uid);
+                let quiet_ns = self.config.quiet.as_nanos() as u64;
+                let mut service = Service::new(hello, speaker, book, quiet_ns, now);
+                let mut earlier = self.config.earlier.iter();
+                if let Some(charts) = earlier.find(|charts| charts.instance == instance) {
+                    service.history.recall(charts.points.clone());
+                }
                 self.services.insert(instance, service);
             }
         }
         self.speakers.insert(id, instance);
-        self.viewers
-            .send_services(&self.services, &mut self.dropped, now);
-        self.viewers
-            .catch_up(&mut self.services, &mut self.dropped, now);
+        self.evidence.look();
+        self.tell_services(now);
         self.tell_states(now);
         Ok(())
+    }
+
+    /// The alerts of a service that comes: those of its last instance where that is gone, else those from before our own
+    /// restart.
+    fn book_for(&mut self, hello: &Hello, uid: u32) -> Book {
+        let before = self.services.values_mut().filter(|service| {
+            service.history.uid() == uid && service.history.hello.service == hello.service
+        });
+        let before = before.filter_map(|s| Some((s.history.gone_since_mono_ns()?, s)));
+        match before.max_by_key(|(gone_since, _)| *gone_since) {
+            Some((_, service)) => service.book.hand_over(),
+            None => Book::resume(self.saved.take(uid, &hello.service)),
+        }
     }
 
     fn frame(&mut self, id: ConnectionId, frame: FromService, now: Now) {
@@ -280,6 +337,9 @@ impl Hub {
                 Loss::BadFrame.count(&mut self.dropped);
             }
             FromService::Sample(sample) => {
+                let suppressed = sample.sample.incidents_suppressed_total;
+                self.evidence
+                    .suppressed_by_service(service.key(), instance, suppressed);
                 match service.history.sample(*sample, now) {
                     Ok(folded) => {
                         service.dropped.folded_total += folded;
@@ -292,12 +352,152 @@ impl Hub {
                         return;
                     }
                 }
-                self.viewers.send_view(service, &mut self.dropped, now);
+                self.viewers
+                    .send_view(service, &self.evidence, &mut self.dropped, now);
             }
             FromService::Events(events) => service.history.events(events, now),
+            FromService::Incident(incident) => self.incident(instance, *incident, now),
             FromService::Goodbye => service.history.goodbye(now),
         }
         self.tell_states(now);
+    }
+
+    /// Takes an incident over: the service is told first, because after 200 ms it would write by itself.
+    fn incident(&mut self, instance: InstanceId, incident: Incident, now: Now) {
+        let asked = incident.reason == Reason::Capture;
+        let Some(service) = self
+            .services
+            .get(&instance)
+            .filter(|_| self.evidence.is_on())
+        else {
+            return;
+        };
+        let (id, key) = (incident.id, service.key());
+        if let Err(why) = service.send(ToService::IncidentAck(IncidentAck { id })) {
+            tracing::warn!(
+                service = key.name,
+                "incident {id} is left to the service: {why}"
+            );
+            return;
+        }
+        let waiting = if asked {
+            self.evidence.take_waiting(instance)
+        } else {
+            Vec::new()
+        };
+        // A capture that somebody waits for was admitted when it was asked for.
+        if waiting.is_empty() {
+            let admitted = self.evidence.admit(key, kind_of(&incident.reason), now);
+            if let Err(why) = admitted {
+                tracing::debug!(%instance, "incident {id} has no snapshot: {why}");
+                return;
+            }
+        }
+        let reason = incident.reason.clone();
+        self.write(
+            instance,
+            id,
+            Some(incident),
+            reason,
+            Vec::new(),
+            waiting,
+            now,
+        );
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of a snapshot, and who waits for it"
+    )]
+    fn write(
+        &mut self,
+        instance: InstanceId,
+        id: IncidentId,
+        incident: Option<Incident>,
+        reason: Reason,
+        unknown: Vec<String>,
+        waiting: Vec<(ConnectionId, InstanceId)>,
+        now: Now,
+    ) {
+        let Some(service) = self.services.get(&instance) else {
+            return;
+        };
+        let view = self.viewers.view(service, &self.evidence, now);
+        let window = service.history.window();
+        let snapshot = Box::new(compose(window, incident, reason, view, unknown, now));
+        let failed = self.evidence.write(service.key(), id, snapshot, waiting);
+        self.answer(failed);
+    }
+
+    /// Asks a service for evidence, on behalf of a viewer.
+    fn capture(
+        &mut self,
+        viewer: ConnectionId,
+        instance: InstanceId,
+        now: Now,
+    ) -> Result<(), String> {
+        let service = self.services.get(&instance);
+        let visible = service.filter(|s| self.viewers.sees(viewer, s.history.uid()));
+        let service = visible.ok_or("there is no such service")?;
+        if !self.evidence.is_on() {
+            return Err(
+                "this agent writes no snapshots: start it with a folder for them (--snapshots)"
+                    .to_owned(),
+            );
+        }
+        // One answer of the service serves all who wait for it.
+        if !self.evidence.awaits(instance) {
+            let key = service.key();
+            self.evidence.admit(key, Kind::Asked, now)?;
+            service.send(ToService::Capture)?;
+        }
+        self.evidence.wait(viewer, instance, now)
+    }
+
+    /// Writes down what is known of services that went without a goodbye and did not come back.
+    fn write_last_seen(&mut self, now: Now) {
+        if self.stop.is_cancelled() || !self.evidence.is_on() {
+            return;
+        }
+        let services = self.services.iter_mut();
+        let due = services.filter_map(|(instance, s)| s.last_seen_is_due(now).then_some(*instance));
+        for instance in due.collect::<Vec<_>>() {
+            let service = &self.services[&instance];
+            if self
+                .evidence
+                .admit(service.key(), Kind::LastSeen, now)
+                .is_err()
+            {
+                continue;
+            }
+            let unknown = match service.pid.map(is_alive) {
+                Some(true) => "the process still runs: only its connection broke",
+                Some(false) => {
+                    "what the service did at its end: it went without a goodbye (killed, out of memory, crashed)"
+                }
+                None => {
+                    "whether the process still runs: it has no number in the agent's pid namespace"
+                }
+            };
+            let unknown = vec![unknown.to_owned()];
+            let id = IncidentId::new_now();
+            self.write(
+                instance,
+                id,
+                None,
+                Reason::LastSeen,
+                unknown,
+                Vec::new(),
+                now,
+            );
+        }
+    }
+
+    fn answer(&mut self, answers: Vec<Answer>) {
+        for (viewer, captured) in answers {
+            self.viewers
+                .send_to(viewer, &ToViewer::Captured(captured), &mut self.dropped);
+        }
     }
 
     /// Tells viewers of every service whose state is no longer what they were told.
@@ -310,7 +510,8 @@ impl Hub {
                 changed = true;
                 let hello = &service.history.hello;
                 tracing::info!(service = hello.service, pid = hello.pid, "{state:?}");
-                self.viewers.send_view(service, &mut self.dropped, now);
+                self.viewers
+                    .send_view(service, &self.evidence, &mut self.dropped, now);
             }
         }
         if changed {
@@ -319,13 +520,39 @@ impl Hub {
         }
     }
 
-    fn tick(&mut self, now: Now) {
-        self.forget_gone(now);
-        self.tell_states(now);
+    /// Brings viewers up to date that miss something.
+    fn tell_services(&mut self, now: Now) {
         self.viewers
             .send_services(&self.services, &mut self.dropped, now);
         self.viewers
-            .catch_up(&mut self.services, &mut self.dropped, now);
+            .catch_up(&mut self.services, &self.evidence, &mut self.dropped, now);
+    }
+
+    fn tick(&mut self, now: Now) {
+        self.forget_gone(now);
+        self.tell_states(now);
+        self.judge(now);
+        self.write_last_seen(now);
+        self.dropped.folded_total += memory::keep_within(&self.config, &mut self.services);
+        self.tell_services(now);
+    }
+
+    fn judge(&mut self, now: Now) {
+        let quiet_ns = self.config.quiet.as_nanos() as u64;
+        let mut changed = false;
+        for service in self.services.values_mut() {
+            let alerts = service.judge(&self.config.rules, quiet_ns, now);
+            changed |= !alerts.is_empty();
+            // A service that speaks is seen with its next sample.
+            if !alerts.is_empty() && !service.history.speaks(now) {
+                self.viewers
+                    .send_view(service, &self.evidence, &mut self.dropped, now);
+            }
+        }
+        if changed && self.evidence.is_on() {
+            self.evidence
+                .keep_alerts(restart::save(&self.services, now));
+        }
     }
 
     /// Drops services that are gone: those past their time, and the oldest beyond the count.
@@ -338,7 +565,7 @@ impl Hub {
         for (position, (since_mono_ns, instance)) in gone.into_iter().enumerate() {
             let past_time = now.since(since_mono_ns) >= self.config.keep_gone;
             // One that said goodbye may not have closed its connection yet.
-            let connected = self.services[&instance].connection.is_some();
+            let connected = self.services[&instance].speaker.is_some();
             if !connected && (past_time || position >= self.config.max_gone) {
                 self.services.remove(&instance);
                 self.viewers.forget(instance);

@@ -9,16 +9,15 @@ use std::{
 
 use ax_wire::{
     InstanceId, ToViewer,
-    view::{AgentDropped, Services},
+    view::{AgentDropped, ServiceView, Services},
 };
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::{
-    connection::ConnectionId,
-    hub::{Service, ServiceMap},
-    line,
+    connection::ConnectionId, evidence::Evidence, hub::ServiceMap, line, service::Service,
 };
 use crate::{
+    access::Sees,
     clock::Now,
     view::{Extras, backfill, view},
     window::Tallies,
@@ -30,6 +29,7 @@ pub(super) type Queue = mpsc::Sender<Arc<[u8]>>;
 #[derive(Debug)]
 struct Viewer {
     queue: Queue,
+    sees: Sees,
     /// The services whose backfill it has: it gets views of those only.
     backfilled: HashSet<InstanceId>,
     /// Whether it has the services as they were last sent.
@@ -55,15 +55,16 @@ impl Viewer {
 #[derive(Debug, Default)]
 pub(super) struct Viewers {
     by_connection: HashMap<ConnectionId, Viewer>,
-    /// The services as they were last sent.
-    sent: Option<Services>,
+    /// The services as they were last sent, to those who see the same.
+    sent: HashMap<Sees, Services>,
     tallies: Tallies,
 }
 
 impl Viewers {
-    pub(super) fn add(&mut self, id: ConnectionId, queue: Queue) {
+    pub(super) fn add(&mut self, id: ConnectionId, queue: Queue, sees: Sees) {
         let viewer = Viewer {
             queue,
+            sees,
             backfilled: HashSet::new(),
             has_services: false,
         };
@@ -81,59 +82,106 @@ impl Viewers {
         }
     }
 
-    /// Sends the services to whoever does not have them as they are.
+    /// Whether a viewer may see what belongs to this user.
+    pub(super) fn sees(&self, id: ConnectionId, uid: u32) -> bool {
+        let viewer = self.by_connection.get(&id);
+        viewer.is_some_and(|viewer| viewer.sees.includes(uid))
+    }
+
+    /// Sends a frame to one viewer, if it is still there.
+    pub(super) fn send_to(&self, id: ConnectionId, frame: &ToViewer, dropped: &mut AgentDropped) {
+        if let Some(viewer) = self.by_connection.get(&id) {
+            let delivered = viewer.offer(&line(frame).into());
+            dropped.viewer_frames_total += u64::from(!delivered);
+        }
+    }
+
+    /// Sends the services to whoever does not have them as they are; to each those that it may see.
     pub(super) fn send_services(
         &mut self,
         services: &ServiceMap,
         dropped: &mut AgentDropped,
         now: Now,
     ) {
-        if self.by_connection.is_empty() {
-            return;
+        let kinds: HashSet<Sees> = self.by_connection.values().map(|v| v.sees).collect();
+        self.sent.retain(|sees, _| kinds.contains(sees));
+        for sees in kinds {
+            let seen = services.values().map(|s| s.history.summary(now));
+            let mut list: Vec<_> = seen.filter(|seen| sees.includes(seen.uid)).collect();
+            list.sort_by(|a, b| {
+                let newest_first =
+                    Reverse(a.process_start_unix_ns).cmp(&Reverse(b.process_start_unix_ns));
+                a.service.cmp(&b.service).then(newest_first)
+            });
+            let current = Services {
+                services: list,
+                agent_dropped: *dropped,
+            };
+            let changed = self.sent.get(&sees) != Some(&current);
+            let waiting = self.by_connection.values_mut();
+            let waiting: Vec<_> = waiting
+                .filter(|viewer| viewer.sees == sees && (changed || !viewer.has_services))
+                .collect();
+            if waiting.is_empty() {
+                continue;
+            }
+            let frame: Arc<[u8]> = line(&ToViewer::Services(current.clone())).into();
+            for viewer in waiting {
+                viewer.has_services = viewer.offer(&frame);
+                dropped.viewer_frames_total += u64::from(!viewer.has_services);
+            }
+            self.sent.insert(sees, current);
         }
-        let mut list: Vec<_> = services.values().map(|s| s.history.summary(now)).collect();
-        list.sort_by(|a, b| {
-            let newest_first =
-                Reverse(a.process_start_unix_ns).cmp(&Reverse(b.process_start_unix_ns));
-            a.service.cmp(&b.service).then(newest_first)
-        });
-        let current = Services {
-            services: list,
-            agent_dropped: *dropped,
+    }
+
+    /// What a viewer is shown of a service.
+    pub(super) fn view(&mut self, service: &Service, evidence: &Evidence, now: Now) -> ServiceView {
+        let (snapshots, suppressed) = evidence.of(&service.key());
+        let extras = Extras {
+            alerts: service.book.alerts(),
+            snapshots,
+            suppressed,
+            dropped: service.dropped,
         };
-        let changed = self.sent.as_ref() != Some(&current);
-        let waiting = self.by_connection.values_mut();
-        let waiting: Vec<_> = waiting
-            .filter(|viewer| changed || !viewer.has_services)
-            .collect();
-        if waiting.is_empty() {
-            return;
+        view(service.history.window(), now, extras, &mut self.tallies)
+    }
+
+    fn view_frame(&mut self, service: &Service, evidence: &Evidence, now: Now) -> Arc<[u8]> {
+        let view = self.view(service, evidence, now);
+        line(&ToViewer::View(Box::new(view))).into()
+    }
+
+    /// Sends views of the services that send no samples, whose viewers would else not see what has changed.
+    pub(super) fn send_gone(
+        &mut self,
+        services: &mut ServiceMap,
+        evidence: &Evidence,
+        dropped: &mut AgentDropped,
+        now: Now,
+    ) {
+        for service in services.values_mut() {
+            if !service.history.speaks(now) {
+                self.send_view(service, evidence, dropped, now);
+            }
         }
-        let frame: Arc<[u8]> = line(&ToViewer::Services(current.clone())).into();
-        for viewer in waiting {
-            viewer.has_services = viewer.offer(&frame);
-            dropped.viewer_frames_total += u64::from(!viewer.has_services);
-        }
-        self.sent = Some(current);
     }
 
     /// Sends the view of a service to whoever has its backfill.
     pub(super) fn send_view(
         &mut self,
         service: &mut Service,
+        evidence: &Evidence,
         dropped: &mut AgentDropped,
         now: Now,
     ) {
-        let instance = service.history.hello.instance;
-        let viewers = self.by_connection.values();
-        let ready: Vec<_> = viewers
-            .filter(|v| v.backfilled.contains(&instance))
-            .collect();
-        if ready.is_empty() {
+        let instance = service.instance();
+        let is_ready = |viewer: &&Viewer| viewer.backfilled.contains(&instance);
+        if !self.by_connection.values().any(|viewer| is_ready(&viewer)) {
             return;
         }
-        let frame = view_frame(service, now, &mut self.tallies);
-        let lost = ready.iter().filter(|viewer| !viewer.offer(&frame)).count() as u64;
+        let frame = self.view_frame(service, evidence, now);
+        let ready = self.by_connection.values().filter(is_ready);
+        let lost = ready.filter(|viewer| !viewer.offer(&frame)).count() as u64;
         service.dropped.viewer_frames_total += lost;
         dropped.viewer_frames_total += lost;
     }
@@ -143,21 +191,27 @@ impl Viewers {
     pub(super) fn catch_up(
         &mut self,
         services: &mut ServiceMap,
+        evidence: &Evidence,
         dropped: &mut AgentDropped,
         now: Now,
     ) {
         for (instance, service) in services {
-            let viewers = self.by_connection.values_mut();
-            let new: Vec<_> = viewers
-                .filter(|v| !v.backfilled.contains(instance) && v.has_room_for_two())
-                .collect();
-            if new.is_empty() {
+            let uid = service.history.uid();
+            let lacks = |viewer: &Viewer| {
+                let new = viewer.sees.includes(uid) && !viewer.backfilled.contains(instance);
+                new && viewer.has_room_for_two()
+            };
+            if !self.by_connection.values().any(lacks) {
                 continue;
             }
             let window = service.history.window();
             let charts: Arc<[u8]> = line(&ToViewer::Backfill(backfill(window))).into();
-            let figures = view_frame(service, now, &mut self.tallies);
-            for viewer in new {
+            let figures = self.view_frame(service, evidence, now);
+            for viewer in self
+                .by_connection
+                .values_mut()
+                .filter(|viewer| lacks(viewer))
+            {
                 // The next tick tries again, so what finds no room for its charts has lost nothing.
                 if viewer.offer(&charts) {
                     viewer.backfilled.insert(*instance);
@@ -168,14 +222,4 @@ impl Viewers {
             }
         }
     }
-}
-
-fn view_frame(service: &Service, now: Now, tallies: &mut Tallies) -> Arc<[u8]> {
-    let window = service.history.window();
-    let extras = Extras {
-        dropped: service.dropped,
-        ..Extras::default()
-    };
-    let view = view(window, now, extras, tallies);
-    line(&ToViewer::View(Box::new(view))).into()
 }

@@ -35,7 +35,9 @@ fn serve_until_stdin_ends() {
         .enable_all()
         .build();
     runtime.expect("a runtime").block_on(async {
-        let agent = Agent::bind(Config::at(socket)).expect("binds");
+        let mut config = Config::at(&socket);
+        config.snapshots.folder = Some(Path::new(&socket).with_file_name("snapshots"));
+        let agent = Agent::bind(config).expect("binds");
         let stop = CancellationToken::new();
         let stopper = stop.clone();
         std::thread::spawn(move || {
@@ -103,7 +105,7 @@ async fn what_ten_services_cost() {
     assert!(full_bytes < MAX_RSS_BYTES);
 }
 
-fn start(socket: &Path) -> Child {
+pub fn start(socket: &Path) -> Child {
     let child = Command::new(env::current_exe().expect("has a path"))
         .args(["--ignored", "--exact", "budget::serve_until_stdin_ends"])
         .env(CHILD, socket)
@@ -215,7 +217,7 @@ fn cpu_seconds(pid: u32) -> f64 {
     on_cpu_ns.sum::<u64>() as f64 / SECOND as f64
 }
 
-fn rss_bytes(pid: u32) -> u64 {
+pub fn rss_bytes(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("is alive");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
@@ -224,6 +226,6 @@ fn rss_bytes(pid: u32) -> u64 {
         * 1_024
 }
 
-fn mib(bytes: u64) -> f64 {
+pub fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }

@@ -175,13 +175,26 @@ impl TestAgent {
     }
 
     pub fn with(change: impl FnOnce(&mut Config)) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
+        Self::build(tempfile::tempdir().expect("a folder"), change)
+    }
+
+    /// One more agent in the folder of another that has ended.
+    pub fn again(folder: tempfile::TempDir) -> Self {
+        Self::build(folder, |_| ())
+    }
+
+    fn build(folder: tempfile::TempDir, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::at(folder.path().join("agent.sock"));
+        config.snapshots.folder = Some(folder.path().join("snapshots"));
         change(&mut config);
         let agent = Agent::bind(config).expect("binds");
         let stop = CancellationToken::new();
         let run = tokio::spawn(agent.run(stop.clone()));
         Self { folder, stop, run }
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     pub fn socket(&self) -> PathBuf {
@@ -210,11 +223,17 @@ impl TestAgent {
 
     /// Stops it and waits for its end.
     pub async fn stop(self) {
+        self.restart_in().await;
+    }
+
+    /// Stops it, and keeps its folder for the next one.
+    pub async fn restart_in(self) -> tempfile::TempDir {
         self.stop.cancel();
         timeout(PATIENCE, self.run)
             .await
             .expect("stops")
             .expect("no panic");
+        self.folder
     }
 }
 
@@ -256,6 +275,12 @@ impl Peer {
     /// Reads a line unlooked at; `false` at the end.
     pub async fn skip(&mut self) -> bool {
         self.lines.next().await.is_some()
+    }
+
+    /// The next line, unlooked at.
+    pub async fn next_line(&mut self) -> String {
+        let line = timeout(PATIENCE, self.lines.next()).await.expect("in time");
+        line.expect("not the end").expect("a line")
     }
 
     /// The next frame; panics at the end of the connection.

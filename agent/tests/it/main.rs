@@ -1,7 +1,10 @@
 //! The agent as its users see it: figures from hand-made samples, the socket with services and viewers on it, and
 //! what it costs.
 
+mod alerts;
 mod budget;
 mod common;
+mod evidence;
+mod floods;
 mod socket;
 mod window;

@@ -556,3 +556,27 @@ proptest! {
         prop_assert_eq!(seen(&history, 60).types[0].run, expected);
     }
 }
+
+#[test]
+fn charts_of_an_earlier_agent_come_before_its_own() {
+    let mut history = history();
+    let mut earlier = self::history();
+    for second in 1..=5 {
+        feed(&mut earlier, sample(second));
+    }
+    history.recall(backfill(earlier.window()).points);
+    assert_eq!(backfill(history.window()).points.len(), 5);
+    for second in [4, 5, 6] {
+        feed(&mut history, sample(second));
+    }
+    let points = backfill(history.window()).points;
+    let seconds = |unix_ns: u64| (unix_ns - EPOCH_UNIX_NS) / SECOND;
+    let shown: Vec<_> = points
+        .iter()
+        .map(|point| seconds(point.at_unix_ns))
+        .collect();
+    assert_eq!(shown, [1, 2, 3, 4, 5, 6], "its own where both know");
+    feed(&mut history, sample(15 * 60 + 3));
+    let first = backfill(history.window()).points[0].at_unix_ns;
+    assert_eq!(seconds(first), 3, "no older than 15 minutes");
+}

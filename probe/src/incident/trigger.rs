@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 /// Most incidents an hour that are taken down by themselves. Each may be a file of some hundred kilobytes.
 pub const AUTOMATIC_PER_HOUR: usize = 20;
 
-/// Most captures a minute that a person or the service's code gets.
-pub const CAPTURES_PER_MINUTE: usize = 10;
+/// Most captures a minute that people and the service's code get together: more than an agent lets people ask for.
+pub const CAPTURES_PER_MINUTE: usize = 20;
 
 const MINUTE_NS: u64 = 60_000_000_000;
 const HOUR_NS: u64 = 60 * MINUTE_NS;

@@ -89,15 +89,14 @@ impl History {
     }
 
     fn busy_shares(&self, now: &Totals) -> Vec<Option<f64>> {
-        let workers = 0..now.busy_ns.len();
-        // While the runtimes change, the workers cannot be told by their place in the list.
-        let same = self
-            .before
-            .as_ref()
-            .is_some_and(|before| before.busy_ns.len() == now.busy_ns.len());
+        let before = self.before.as_ref().map(|before| before.busy_ns.len());
+        if before != Some(now.busy_ns.len()) {
+            // While runtimes come and go, a worker cannot be told by its place in the list.
+            return vec![None; now.busy_ns.len()];
+        }
         let share = |worker: usize| self.rate(now, |totals| totals.busy_ns[worker]).map(per_ns);
-        workers
-            .map(|worker| share(worker).filter(|_| same).map(|share| share.min(1.0)))
+        (0..now.busy_ns.len())
+            .map(|worker| share(worker).map(|share| share.min(1.0)))
             .collect()
     }
 }

@@ -25,6 +25,7 @@ pub(crate) use self::sample::{dropped, runtime_samples};
 pub use self::{
     history::HISTORY_POINTS,
     link::{MAX_REPLY_BYTES, OUT_BUFFER_BYTES},
+    snapshots::MAX_SNAPSHOT_FILES,
 };
 use self::{
     history::History,

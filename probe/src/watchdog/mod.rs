@@ -161,7 +161,7 @@ impl Watchdog {
         for point in &points {
             self.recent.push_lag(*point);
         }
-        self.take_evidence(now_ns, &slots, &by_worker);
+        let took_evidence = self.take_evidence(now_ns, &slots, &by_worker);
 
         if !events.is_empty() || !points.is_empty() {
             let mut outbox = self.shared.outbox.lock();
@@ -177,7 +177,13 @@ impl Watchdog {
         } else {
             TICK_AT_REST_NS
         };
-        self.due_ns = now_ns + tick_ns;
+        // The time that evidence takes is no gap in which the process got no CPU.
+        let from_ns = if took_evidence {
+            clock::now_ns()
+        } else {
+            now_ns
+        };
+        self.due_ns = from_ns + tick_ns;
     }
 
     /// A tick that comes late by more than half the threshold means that this thread got no CPU: the process was
@@ -229,8 +235,13 @@ impl Watchdog {
         }
     }
 
-    /// Takes evidence where something has gone wrong, and where somebody has asked for it.
-    fn take_evidence(&mut self, now_ns: u64, slots: &[Arc<Slot>], by_worker: &ByWorker<'_>) {
+    /// Takes evidence where something has gone wrong, and where somebody has asked for it; returns whether it did.
+    fn take_evidence(
+        &mut self,
+        now_ns: u64,
+        slots: &[Arc<Slot>],
+        by_worker: &ByWorker<'_>,
+    ) -> bool {
         let shared = &self.shared;
         let mut reasons = shared.incidents.take_asked();
         reasons.retain(|_| {
@@ -249,6 +260,7 @@ impl Watchdog {
             Decision::Suppressed => shared.incidents.count_suppressed(),
             Decision::Nothing => {}
         }
+        let taken = !reasons.is_empty();
         for reason in reasons {
             let evidence = incident::take(
                 shared,
@@ -264,6 +276,7 @@ impl Watchdog {
             shared.incidents.push_taken(evidence);
             shared.publisher.nudge();
         }
+        taken
     }
 
     /// The worst that has reached the snapshot threshold: a stall, which names its culprit, before a lag.

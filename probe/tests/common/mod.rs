@@ -38,6 +38,12 @@ pub enum Manners {
     Silent,
     /// It takes it over.
     Acks,
+    /// It takes it over, and asks for one at the first sample.
+    Captures,
+    /// It goes away instead.
+    Leaves,
+    /// It takes it over, and goes away in the same moment.
+    AcksAndLeaves,
     /// It takes it over when the probe waits no longer.
     AcksTooLate,
 }
@@ -90,9 +96,13 @@ impl FakeAgent {
     }
 
     /// The first that `find` finds, in what has come since the start and what comes. Each frame is shown once.
-    pub fn wait_for<T>(&self, mut find: impl FnMut(&ToAgent) -> Option<T>) -> T {
+    pub fn wait_for<T>(&self, find: impl FnMut(&ToAgent) -> Option<T>) -> T {
+        self.wait_from(0, find)
+    }
+
+    /// The same, without the first `shown` frames.
+    pub fn wait_from<T>(&self, mut shown: usize, mut find: impl FnMut(&ToAgent) -> Option<T>) -> T {
         let deadline = Instant::now() + PATIENCE;
-        let mut shown = 0;
         loop {
             let frames = self.frames();
             if let Some(found) = frames[shown..].iter().find_map(&mut find) {
@@ -121,19 +131,27 @@ fn serve(mut stream: UnixStream, manners: Manners, kept: &Mutex<Vec<ToAgent>>) {
                 agent_version: "test".into(),
                 agent_pid: 1,
             })),
+            ToAgent::Incident(_) if manners == Manners::Leaves => return,
             ToAgent::Incident(incident) if manners != Manners::Silent => {
                 if manners == Manners::AcksTooLate {
                     thread::sleep(Duration::from_millis(400));
                 }
                 Some(ToService::IncidentAck(IncidentAck { id: incident.id }))
             }
+            ToAgent::Sample(sample) if manners == Manners::Captures && sample.seq == 0 => {
+                Some(ToService::Capture)
+            }
             _ => None,
         };
+        let leaves = manners == Manners::AcksAndLeaves && matches!(decoded, ToAgent::Incident(_));
         kept.lock().expect("whole").push(decoded);
         if let Some(answer) = answer {
             let mut line = Vec::new();
             frame::encode(&answer, &mut line).expect("encodes");
             stream.write_all(&line).expect("writes");
+        }
+        if leaves {
+            return;
         }
     }
 }

@@ -150,6 +150,8 @@ impl App {
 
     /// Does what the user asked for. What comes back is to be asked of the agent.
     pub fn update(&mut self, action: Action, now_unix_ns: u64) -> Option<Capture> {
+        // Who presses a key has read it.
+        self.note = None;
         match action {
             Action::Quit => self.quit = true,
             Action::Open(screen) => self.mode = screen,

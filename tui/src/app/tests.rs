@@ -88,6 +88,9 @@ fn a_capture_is_asked_of_the_agent_and_its_outcome_told_for_a_while() {
     assert!(!app.expire_note(fixture::NOW_UNIX_NS + NOTE_NS - 1));
     assert!(app.expire_note(fixture::NOW_UNIX_NS + NOTE_NS));
     assert_eq!(app.note, None);
+    app.update(Action::Capture, fixture::NOW_UNIX_NS);
+    app.update(Action::NextScreen, fixture::NOW_UNIX_NS);
+    assert_eq!(app.note, None, "a key takes it away");
 }
 
 #[test]

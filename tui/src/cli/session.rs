@@ -51,7 +51,7 @@ impl Session {
             Update::Link(Link::Embedded { .. }) => {
                 self.settled_at = Some(Instant::now() + SETTLING);
             }
-            Update::Frame(_) => {}
+            Update::Frame(_) | Update::HandOver(_) => {}
         }
         self.world.now_unix_ns = now_unix_ns();
         self.world.apply(update);

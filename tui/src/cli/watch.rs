@@ -59,8 +59,9 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
             let Some(view) = session.world.newest_view(service.instance) else {
                 continue;
             };
-            // What is gone is told once more, then it has no news.
-            let news = (view.at_unix_ns, service.state);
+            // What is silent or gone is told once: its figures are those of its last word.
+            let live = service.state == ServiceState::Live;
+            let news = (if live { view.at_unix_ns } else { 0 }, service.state);
             if told.get(&service.instance) == Some(&news) {
                 continue;
             }

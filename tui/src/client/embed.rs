@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::Context as _;
 use ax_agent::{Agent, Config};
+use ax_wire::view::Backfill;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -19,18 +20,18 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Starts an agent on this socket.
+    /// Starts an agent on this socket, which goes on with the charts of an earlier one.
     ///
     /// # Errors
     ///
     /// The socket or its lock is taken (another process is the agent by now), or its folder cannot be used.
-    pub async fn start(socket: PathBuf) -> anyhow::Result<Self> {
+    pub async fn start(socket: PathBuf, earlier: Vec<Backfill>) -> anyhow::Result<Self> {
         let stop = CancellationToken::new();
         let (bound, is_bound) = oneshot::channel();
         let until = stop.clone();
         let thread = thread::Builder::new()
             .name("ax-agent".to_owned())
-            .spawn(move || run(socket, bound, until))
+            .spawn(move || run(socket, earlier, bound, until))
             .context("cannot start the thread of the embedded agent")?;
         let socket = is_bound
             .await
@@ -65,7 +66,12 @@ impl Drop for Embedded {
     }
 }
 
-fn run(socket: PathBuf, bound: oneshot::Sender<anyhow::Result<PathBuf>>, until: CancellationToken) {
+fn run(
+    socket: PathBuf,
+    earlier: Vec<Backfill>,
+    bound: oneshot::Sender<anyhow::Result<PathBuf>>,
+    until: CancellationToken,
+) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -80,6 +86,7 @@ fn run(socket: PathBuf, bound: oneshot::Sender<anyhow::Result<PathBuf>>, until: 
     runtime.block_on(async {
         let config = Config {
             socket,
+            earlier,
             ..Config::per_user()
         };
         match Agent::bind(config) {

@@ -7,6 +7,9 @@
 //!      +--lock taken by us--> Embedded            +--> again from the start
 //!      +--lock taken by another ax-top------------+
 //! ```
+//!
+//! An embedded agent ends with its `ax-top`. Every other viewer has the charts by then; the one that takes the lock next
+//! hands them to its own agent, for whoever comes later.
 
 mod connect;
 mod embed;
@@ -20,8 +23,9 @@ use ax_wire::{
     ToViewer,
     frame::Capture,
     socket::{self, SOCKET_ENV},
+    view::Backfill,
 };
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use self::{
     connect::{Connection, check_folder, subscribe},
@@ -143,16 +147,21 @@ async fn follow(
             }
             Found::Nobody => match &sockets.own {
                 None => "no agent listens".to_owned(),
-                Some(own) => match Embedded::start(own.clone()).await {
-                    Ok(agent) => {
-                        embedded = Some(agent);
-                        continue;
+                Some(own) => {
+                    let Ok(earlier) = known(&updates).await else {
+                        return;
+                    };
+                    match Embedded::start(own.clone(), earlier).await {
+                        Ok(agent) => {
+                            embedded = Some(agent);
+                            continue;
+                        }
+                        Err(problem) => {
+                            embedded = None;
+                            format!("{problem:#}")
+                        }
                     }
-                    Err(problem) => {
-                        embedded = None;
-                        format!("{problem:#}")
-                    }
-                },
+                }
             },
         };
         let link = Link::Connecting {
@@ -163,6 +172,14 @@ async fn follow(
         }
         tokio::time::sleep(RETRY).await;
     }
+}
+
+/// The charts that whoever listens to the client has from earlier agents.
+async fn known(updates: &mpsc::Sender<Update>) -> Result<Vec<Backfill>, Closed> {
+    let (ask, answer) = oneshot::channel();
+    let asked = updates.send(Update::HandOver(ask)).await;
+    asked.map_err(|_| Closed)?;
+    Ok(answer.await.unwrap_or_default())
 }
 
 /// What a look at the candidates came to.

@@ -15,6 +15,7 @@ use tokio::{
 };
 
 use super::*;
+use crate::fixture;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -46,9 +47,15 @@ fn services() -> ToViewer {
     })
 }
 
+/// The next update; a question for charts is left unanswered.
 async fn next(client: &mut Client) -> Update {
-    let update = timeout(PATIENCE, client.updates.recv()).await;
-    update.expect("in time").expect("the client lives")
+    loop {
+        let update = timeout(PATIENCE, client.updates.recv()).await;
+        let update = update.expect("in time").expect("the client lives");
+        if !matches!(update, Update::HandOver(_)) {
+            return update;
+        }
+    }
 }
 
 fn listen(socket: &Path) -> UnixListener {
@@ -188,4 +195,51 @@ async fn embeds_an_agent_where_none_listens() {
     let mut second = start(Sockets::only(socket.clone()));
     let link = next(&mut second).await;
     assert!(matches!(link, Update::Link(Link::Attached { .. })));
+}
+
+/// An embedded agent ends with its ax-top. The next one goes on with the charts that its own viewer had.
+#[tokio::test]
+async fn the_next_embedded_agent_is_handed_the_charts() {
+    let folder = tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()
+        .expect("a folder");
+    let socket = folder.path().join("agent.sock");
+    let mut first = start(Sockets::only(socket.clone()));
+    assert!(matches!(
+        next(&mut first).await,
+        Update::Link(Link::Embedded { .. })
+    ));
+    let mut second = start(Sockets::only(socket.clone()));
+    assert!(matches!(
+        next(&mut second).await,
+        Update::Link(Link::Attached { .. })
+    ));
+    drop(first);
+
+    let view = fixture::healthy();
+    let known = Backfill {
+        instance: view.summary.instance,
+        points: fixture::points(&view),
+    };
+    loop {
+        let update = timeout(PATIENCE, second.updates.recv()).await;
+        match update.expect("in time").expect("the client lives") {
+            Update::HandOver(answer) => answer.send(vec![known.clone()]).expect("it waits"),
+            Update::Link(Link::Embedded { .. }) => break,
+            _ => {}
+        }
+    }
+
+    let mut service = UnixStream::connect(&socket).await.expect("it listens");
+    let mut hello = Vec::new();
+    frame::encode(&ToAgent::Hello(Box::new(view.hello)), &mut hello).expect("encodes");
+    service.write_all(&hello).await.expect("writes");
+    let mut third = start(Sockets::only(socket));
+    loop {
+        if let Update::Frame(ToViewer::Backfill(backfill)) = next(&mut third).await {
+            assert_eq!(backfill, known);
+            return;
+        }
+    }
 }

@@ -71,8 +71,8 @@ impl Screen<'_> {
             let open = *mode == app.mode;
             let (count, tone, keep) = match mode {
                 Mode::Alerts if firing > 0 => (format!(" {firing}!"), Tone::Critical, 8),
-                Mode::Snapshots if snapshots > 0 => (format!(" {snapshots}"), Tone::Quiet, 5),
-                _ => (String::new(), Tone::Quiet, 5),
+                Mode::Snapshots if snapshots > 0 => (format!(" {snapshots}"), Tone::Quiet, 6),
+                _ => (String::new(), Tone::Quiet, 6),
             };
             let text = format!("{number} {name}{count}");
             let (text, keep) = if open {

@@ -16,6 +16,9 @@ const FLOOR_MS: f64 = 0.1;
 /// What a panel's rule needs beside its title.
 const TITLE_FRAME: usize = 5;
 
+/// What stands below the newest second.
+const NOW: &str = "now";
+
 /// Where it ends, unless the lag is larger.
 const LEAST_TOP_MS: f64 = 500.0;
 
@@ -54,24 +57,17 @@ impl Screen<'_> {
             theme: self.theme,
         };
         chart.render(chart_area, buf);
-        let from = format!("-{columns} s");
-        let axis = format!(
-            "     {from}{:>width$}",
-            "now",
-            width = columns.saturating_sub(from.len())
-        );
-        self.text(inner, chart_area.height, &axis, Tone::Quiet, buf);
-        let axis_at = Rect {
-            x: inner.right().saturating_sub(columns as u16),
+        let axis = Rect {
+            x: inner.x,
             y: inner.y + chart_area.height,
-            width: columns as u16,
+            width: inner.width,
             height: inner.height.min(1),
         };
-        self.events(view, axis_at, buf);
+        self.axis(view, axis, columns as u16, buf);
     }
 
-    /// Marks below the seconds in which an alert began or a snapshot was taken.
-    fn events(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
+    /// How far back the chart reaches, and marks below the seconds in which an alert began or a snapshot was taken.
+    fn axis(&self, view: &ServiceView, area: Rect, columns: u16, buf: &mut Buffer) {
         let alerts = view
             .alerts
             .iter()
@@ -81,19 +77,25 @@ impl Screen<'_> {
             .snapshots
             .iter()
             .map(|snapshot| ("S", snapshot.at_unix_ns));
-        let Some(feed) = self.app.feed() else { return };
-        let newest_first: Vec<u64> = feed
-            .points
-            .iter()
-            .rev()
-            .take(usize::from(area.width))
+        let points = self.app.feed().map(|feed| feed.points.iter().rev());
+        let newest_first: Vec<u64> = points
+            .into_iter()
+            .flatten()
+            .take(usize::from(columns))
             .map(|point| point.at_unix_ns)
             .collect();
         // Of two in one second the snapshot stands: it is what can be opened.
-        for (sign, at_unix_ns) in alerts.chain(snapshots) {
-            if let Some(back) = column_of(at_unix_ns, &newest_first)
-                && area.height > 0
-            {
+        let marks: Vec<_> = alerts
+            .chain(snapshots)
+            .filter_map(|(sign, at)| Some((sign, column_of(at, &newest_first)?)))
+            .collect();
+        // Where something has just happened, the mark says more than the word.
+        let quiet = marks.iter().all(|(_, back)| usize::from(*back) > NOW.len());
+        let (from, now) = (format!("-{columns}s"), if quiet { NOW } else { "" });
+        let room = usize::from(area.width).saturating_sub(from.len());
+        self.text(area, 0, &format!("{from}{now:>room$}"), Tone::Quiet, buf);
+        for (sign, back) in marks {
+            if back < area.width && area.height > 0 {
                 let x = area.right() - 1 - back;
                 buf.set_string(x, area.y, sign, self.theme.style(Tone::Strong));
             }

@@ -109,6 +109,8 @@ struct Sorting {
 pub struct TableState {
     order: Vec<RowKey>,
     selected: Option<RowKey>,
+    /// Whether somebody has moved the selection. Before that, the newest row of a history is it.
+    moved: bool,
     sorting: Option<Sorting>,
 }
 
@@ -145,14 +147,16 @@ impl TableState {
                 self.order.push(key);
             }
         }
+        let follows = table.order == RowOrder::AsGiven && !self.moved;
         let gone = |key: &RowKey| !self.order.contains(key);
-        if self.selected.as_ref().is_none_or(gone) {
+        if follows || self.selected.as_ref().is_none_or(gone) {
             self.selected = self.order.first().cloned();
         }
     }
 
     /// Moves the selection.
     pub fn step(&mut self, step: Step) {
+        self.moved = true;
         let last = self.order.len().saturating_sub(1);
         let at = self.selected_index();
         let to = match step {
@@ -411,7 +415,15 @@ mod tests {
         let rows = [("new", Some(2)), ("old", Some(1))];
         state.sync(&history, &rows);
         assert_eq!(shown(&state, &rows), ["new", "old"]);
-        assert_eq!(state.selected.as_deref(), Some("old"));
+        assert_eq!(state.selected.as_deref(), Some("new"));
+        state.step(Step::Down);
+        let rows = [("newer", Some(3)), ("new", Some(2)), ("old", Some(1))];
+        state.sync(&history, &rows);
+        assert_eq!(
+            state.selected.as_deref(),
+            Some("old"),
+            "once moved, it stays"
+        );
     }
 
     #[test]

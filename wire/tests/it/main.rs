@@ -1,3 +1,4 @@
 //! The contract from outside: what a reader and a writer of frames and files may rely on.
 
+mod schema;
 mod snapshot_file;

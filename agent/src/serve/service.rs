@@ -1,0 +1,164 @@
+//! One service as the hub keeps it: its history, its connection, its alerts.
+
+use ax_wire::{
+    InstanceId, ToService,
+    alert::{Alert, AlertState, Severity},
+    hello::Hello,
+    view::{AgentDropped, ServiceState},
+};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::connection::ConnectionId;
+use crate::{
+    access::{Peer, is_traced},
+    alert::{Book, Quiet, Rule},
+    clock::Now,
+    history::ServiceHistory,
+    snapshot::ServiceKey,
+};
+
+/// After the connection of a service broke, how long it may take to come back before its "last seen" is written. With
+/// the tick of a second, the file is there within three.
+const LAST_SEEN_AFTER_NS: u64 = 1_500_000_000;
+
+/// A connection on which a service speaks.
+#[derive(Debug)]
+pub(super) struct Speaker {
+    pub(super) id: ConnectionId,
+    pub(super) peer: Peer,
+    /// Ends the connection when another takes its place.
+    pub(super) stop: CancellationToken,
+    /// Frames to the service.
+    pub(super) outbox: mpsc::Sender<ToService>,
+}
+
+/// A service, and the connection on which it speaks.
+#[derive(Debug)]
+pub(super) struct Service {
+    pub(super) history: ServiceHistory,
+    pub(super) dropped: AgentDropped,
+    /// The state that viewers were last told.
+    pub(super) told: ServiceState,
+    pub(super) speaker: Option<Speaker>,
+    pub(super) book: Book,
+    /// Its process in our pid namespace, where it has a number there.
+    pub(super) pid: Option<u32>,
+    quiet_until_mono_ns: u64,
+    quiet: Quiet,
+    last_seen_due_mono_ns: Option<u64>,
+}
+
+impl Service {
+    pub(super) fn new(hello: Hello, speaker: Speaker, book: Book, quiet_ns: u64, now: Now) -> Self {
+        let history = ServiceHistory::new(hello, speaker.peer.uid, now);
+        Self {
+            told: history.state(now),
+            history,
+            dropped: AgentDropped::default(),
+            pid: speaker.peer.pid,
+            speaker: Some(speaker),
+            book,
+            quiet_until_mono_ns: now.mono_ns.saturating_add(quiet_ns),
+            quiet: Quiet::JustStarted,
+            last_seen_due_mono_ns: None,
+        }
+    }
+
+    pub(super) fn instance(&self) -> InstanceId {
+        self.history.hello.instance
+    }
+
+    pub(super) fn key(&self) -> ServiceKey {
+        ServiceKey {
+            uid: self.history.uid(),
+            name: self.history.hello.service.clone(),
+        }
+    }
+
+    /// Sends the service a frame, or says that it does not read.
+    pub(super) fn send(&self, frame: ToService) -> Result<(), &'static str> {
+        let speaker = self
+            .speaker
+            .as_ref()
+            .ok_or("the service is not connected")?;
+        let sent = speaker.outbox.try_send(frame);
+        sent.map_err(|_| "the service does not read what it is sent")
+    }
+
+    /// The same instance speaks on another connection. Returns the one before.
+    pub(super) fn reconnected(
+        &mut self,
+        hello: Hello,
+        speaker: Speaker,
+        now: Now,
+    ) -> Option<Speaker> {
+        self.last_seen_due_mono_ns = None;
+        self.pid = speaker.peer.pid;
+        self.history.hello_again(hello, now);
+        self.speaker.replace(speaker)
+    }
+
+    /// Its connection is gone.
+    pub(super) fn disconnected(&mut self, now: Now) {
+        self.speaker = None;
+        self.history.disconnected();
+        if self.history.state(now) == ServiceState::Lost {
+            self.last_seen_due_mono_ns = Some(now.mono_ns.saturating_add(LAST_SEEN_AFTER_NS));
+        }
+    }
+
+    /// Whether its "last seen" is due; true once. One that never sent a figure has none.
+    pub(super) fn last_seen_is_due(&mut self, now: Now) -> bool {
+        let due = self
+            .last_seen_due_mono_ns
+            .is_some_and(|due| due <= now.mono_ns);
+        if due {
+            self.last_seen_due_mono_ns = None;
+        }
+        due && self.history.change().is_some()
+    }
+
+    /// Judges it. Returns the alerts that began or ended.
+    pub(super) fn judge(&mut self, rules: &[Rule], quiet_ns: u64, now: Now) -> Vec<Alert> {
+        // A debugger that lets go leaves a second of late figures behind.
+        if self.speaker.is_some() && self.pid.is_some_and(is_traced) {
+            self.quiet = Quiet::Debugged;
+            self.quiet_until_mono_ns = now.mono_ns.saturating_add(quiet_ns);
+        } else if now.mono_ns >= self.quiet_until_mono_ns {
+            self.quiet = Quiet::No;
+        }
+        let changed = self
+            .book
+            .judge(rules, self.history.window(), self.quiet, now);
+        changed.iter().for_each(|alert| self.log(alert));
+        changed
+    }
+
+    fn log(&self, alert: &Alert) {
+        let service = &self.history.hello.service;
+        let pid = self.history.hello.pid;
+        let Alert {
+            rule,
+            severity,
+            sentence,
+            peak,
+            ..
+        } = alert;
+        let subject = alert.subject.as_deref().unwrap_or_default();
+        if alert.state == AlertState::Resolved {
+            tracing::info!(
+                service,
+                pid,
+                rule,
+                subject,
+                peak,
+                "alert resolved: {sentence}"
+            );
+        } else if *severity >= Severity::Critical {
+            tracing::error!(service, pid, rule, subject, %severity, "alert: {sentence}");
+        } else {
+            tracing::warn!(service, pid, rule, subject, %severity, "alert: {sentence}");
+        }
+    }
+}
