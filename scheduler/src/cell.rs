@@ -37,7 +37,8 @@ use pin_project_lite::pin_project;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    JobContext, JobError, body::Body, guard, plan::Plan, shared::Shared, state::StateCell,
+    JobContext, JobError, body::Body, guard, plan::Plan, room::Load, shared::Shared,
+    state::StateCell,
 };
 
 /// What every job has, whatever its closure.
@@ -60,6 +61,8 @@ pub(crate) struct Header {
     pub(crate) runner: AtomicU32,
     /// Runs begun. Written as `started_ns` is.
     attempt: AtomicU32,
+    /// What it takes of the queue's bytes.
+    bytes: u32,
     pub(crate) priority: u8,
     pub(crate) state: StateCell,
     /// Its attempt is to end: it was cancelled, or its timeout passed.
@@ -68,6 +71,8 @@ pub(crate) struct Header {
     cancel_wanted: AtomicBool,
     /// Its end is to be told to the ledger. Written under the lane's lock, or before the job is submitted.
     watched: AtomicBool,
+    /// It waits in the hands of its lane's spill. Written under the lane's lock.
+    spilled: AtomicBool,
     /// The handle has had the outcome. Of the handle's thread.
     taken: AtomicBool,
     /// What only some jobs have.
@@ -90,6 +95,7 @@ impl Header {
         ready_ns: u64,
         priority: u8,
         plan: Option<Box<Plan>>,
+        bytes: u32,
     ) -> Self {
         let ledger_knows = plan
             .as_ref()
@@ -107,11 +113,13 @@ impl Header {
             polled_ns: AtomicU64::new(0),
             runner: AtomicU32::new(0),
             attempt: AtomicU32::new(0),
+            bytes,
             priority,
             state: StateCell::new(),
             cancelling: AtomicBool::new(false),
             cancel_wanted: AtomicBool::new(false),
             watched: AtomicBool::new(ledger_knows),
+            spilled: AtomicBool::new(false),
             taken: AtomicBool::new(false),
             plan: plan.map_or_else(OnceLock::new, OnceLock::from),
         }
@@ -170,6 +178,14 @@ impl Header {
         self.watched.load(Relaxed)
     }
 
+    pub(crate) fn set_spilled(&self, spilled: bool) {
+        self.spilled.store(spilled, Relaxed);
+    }
+
+    pub(crate) fn is_spilled(&self) -> bool {
+        self.spilled.load(Relaxed)
+    }
+
     /// Whether it is remembered however it ends.
     pub(crate) fn keeps_record(&self) -> bool {
         self.plan()
@@ -187,6 +203,14 @@ impl Header {
 
     pub(crate) fn is_cancelling(&self) -> bool {
         self.cancelling.load(Acquire)
+    }
+
+    /// What it takes of its lane's room.
+    pub(crate) fn load(&self) -> Load {
+        Load {
+            jobs: 1,
+            bytes: self.bytes as usize,
+        }
     }
 
     pub(crate) fn started_ns(&self) -> u64 {

@@ -7,6 +7,7 @@ use ax_wire::JobId;
 use crate::{
     guard,
     lane::{MAX_CAPACITY, MAX_LIMIT},
+    limit::MAX_BOOST_PERCENT,
     plan::DependencyFailure,
 };
 
@@ -37,6 +38,12 @@ pub enum JobError {
     /// It was cancelled, by its handle or because the scheduler was shut down.
     #[error("the job was cancelled")]
     Cancelled,
+    /// Its lane was full, and it made room for a job of a higher priority.
+    #[error("the job was shed: its lane was full, and a job of a higher priority came")]
+    Shed,
+    /// Its lane was full, and the store that it was spilled to gave it up.
+    #[error("the job was spilled from its full lane, and the spill gave it up")]
+    SpillLost,
     /// The runtime that ran its lane was shut down first.
     #[error("the runtime of the job's lane was shut down before the job ended")]
     RuntimeGone,
@@ -53,15 +60,29 @@ impl JobError {
 /// Why a job was not accepted. It has not run, and will not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
-    /// As many jobs are queued, or wait, as the lane holds.
+    /// As many jobs, or bytes, are queued as the lane holds, as many wait, or others wait in line for its room.
     #[error(
-        "lane `{lane}` is full: {capacity} jobs are queued or wait; try later, or open it with a larger capacity"
+        "lane `{lane}` is full: {pending} jobs are queued, its capacity is {capacity}; try later, wait with `submit_wait`, or open it with a larger capacity"
     )]
     Full {
         /// The lane.
         lane: Box<str>,
+        /// Jobs that are queued.
+        pending: usize,
         /// The most jobs that it queues.
         capacity: usize,
+    },
+    /// The job alone is larger than all that the lane may queue: it would never fit.
+    #[error(
+        "lane `{lane}`: a job of {bytes} bytes is larger than its capacity of {capacity_bytes} bytes"
+    )]
+    TooLarge {
+        /// The lane.
+        lane: Box<str>,
+        /// The job's size.
+        bytes: usize,
+        /// The most bytes that the lane queues.
+        capacity_bytes: usize,
     },
     /// The scheduler was shut down.
     #[error("lane `{lane}` is closed: its scheduler was shut down")]
@@ -187,6 +208,76 @@ pub enum LaneError {
         lane: Box<str>,
         /// What was given.
         given: u8,
+    },
+    /// An adaptive limit whose bounds or target make no sense.
+    #[error(
+        "lane `{lane}`: an adaptive limit from {floor} to {ceiling} with a target of {target:?} cannot work: 1 <= floor <= ceiling <= {MAX_LIMIT}, and a target above zero"
+    )]
+    InvalidAdaptive {
+        /// The lane.
+        lane: Box<str>,
+        /// The lowest limit.
+        floor: usize,
+        /// The highest limit.
+        ceiling: usize,
+        /// The latency aimed at.
+        target: Duration,
+    },
+    /// A limit outside the bounds of the adaptive one.
+    #[error(
+        "lane `{lane}`: a limit of {given} is outside the bounds of its adaptive limit, {floor} to {ceiling}"
+    )]
+    OutsideBounds {
+        /// The lane.
+        lane: Box<str>,
+        /// What was given.
+        given: usize,
+        /// The lowest limit.
+        floor: usize,
+        /// The highest limit.
+        ceiling: usize,
+    },
+    /// A boost of nothing, of too much, for no time, or too small to be one job.
+    #[error(
+        "lane `{lane}`: a boost of {percent} % for {lasting:?} is none: 1 to {MAX_BOOST_PERCENT} %, for some time, and at least one job more than the limit of {limit}"
+    )]
+    InvalidBoost {
+        /// The lane.
+        lane: Box<str>,
+        /// The share that was given.
+        percent: u8,
+        /// The time that was given.
+        lasting: Duration,
+        /// The limit without it.
+        limit: usize,
+    },
+    /// A queue of no bytes.
+    #[error("lane `{lane}`: a capacity of zero bytes would refuse every job")]
+    ZeroBytes {
+        /// The lane.
+        lane: Box<str>,
+    },
+    /// Not a share.
+    #[error("lane `{lane}`: a high-water mark of {given} % is out of range: 1 to 100 %")]
+    InvalidHighWater {
+        /// The lane.
+        lane: Box<str>,
+        /// What was given.
+        given: u8,
+    },
+    /// Ageing that never rises, or beyond the priorities.
+    #[error(
+        "lane `{lane}`: ageing needs at least one level, a time above zero, and a ceiling from 1 to 100"
+    )]
+    InvalidAgeing {
+        /// The lane.
+        lane: Box<str>,
+    },
+    /// Turns so frequent that nothing is left for the higher priority.
+    #[error("lane `{lane}`: a turn is one start of at least 2")]
+    InvalidTurn {
+        /// The lane.
+        lane: Box<str>,
     },
     /// A timeout of zero would end every job before it can begin.
     #[error(

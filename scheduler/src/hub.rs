@@ -103,7 +103,7 @@ impl Hub {
         let lane = &job.header().lane;
         match registered {
             Registered::Known(known) => return Ok(Some(known)),
-            Registered::Ready(wake) => lane.wake(wake),
+            Registered::Ready(after) => lane.finish(after),
             Registered::Waiting if submission.after.is_empty() => {
                 self.wake_at(job, now_ns.saturating_add(delay_ns), Stage::Ready);
             }

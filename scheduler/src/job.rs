@@ -1,6 +1,7 @@
 //! Submitting a job.
 
 use std::{
+    mem,
     panic::Location,
     sync::{
         Arc,
@@ -18,6 +19,7 @@ use crate::{
     cell::{Header, Job, JobCell},
     hub::Submission,
     job_ref::JobRef,
+    place::{Place, Ready},
     plan::{Dependency, Extras},
     priority,
     scheduler::Inner,
@@ -36,6 +38,8 @@ pub struct JobBuilder<'a, B> {
     timeout: Option<Duration>,
     /// What only some jobs have.
     extras: Option<Box<Extras>>,
+    payload_bytes: u32,
+    place: Option<Place>,
 }
 
 /// What became of a submit with a key.
@@ -57,6 +61,8 @@ impl<'a, B> JobBuilder<'a, B> {
             priority: None,
             timeout: None,
             extras: None,
+            payload_bytes: 0,
+            place: None,
         }
     }
 
@@ -80,6 +86,20 @@ impl<'a, B> JobBuilder<'a, B> {
     /// token fires and its future is dropped.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
+        self
+    }
+
+    /// What its closure holds on the heap, for lanes with a bound in bytes: 0 unless set. The closure itself is counted
+    /// without being declared.
+    pub fn payload_bytes(mut self, bytes: u32) -> Self {
+        self.payload_bytes = bytes;
+        self
+    }
+
+    /// Queues it in room that was waited for, and so in that lane: [`Lane::ready`]. A job that waits first, or has a name
+    /// or key, gives the place back.
+    pub fn place(mut self, place: Place) -> Self {
+        self.place = Some(place);
         self
     }
 
@@ -198,11 +218,43 @@ impl<'a, F> JobBuilder<'a, Once<F>> {
             priority: self.priority,
             timeout: self.timeout,
             extras: self.extras,
+            payload_bytes: self.payload_bytes,
+            place: self.place,
         }
     }
 }
 
-impl<B: Body> JobBuilder<'_, B> {
+impl<'a, B: Body> JobBuilder<'a, B> {
+    /// Waits for room in the lane, then queues the job. Submitters are served in the order in which they came; the lane's
+    /// [`FullPolicy`](crate::FullPolicy) is not asked. Priority orders the queue, not the line before it.
+    ///
+    /// A job that waits here for its own lane may wait for itself.
+    ///
+    /// Cancel safe: dropped, it leaves the line and drops the closure; the job has not been submitted.
+    ///
+    /// # Errors
+    ///
+    /// As [`JobBuilder::submit`], but never [`SubmitError::Full`].
+    #[track_caller]
+    pub fn submit_wait(
+        self,
+    ) -> impl Future<Output = Result<JobHandle<B::Value>, SubmitError>> + use<'a, B> {
+        let place = Location::caller();
+        async move {
+            let lane = self.find_lane()?;
+            let bytes = self.bytes() as usize;
+            let room = Ready::new(lane, bytes).await?;
+            self.place(room).submit_from(place)
+        }
+    }
+
+    /// What it takes of its lane's queue.
+    fn bytes(&self) -> u32 {
+        let cell = mem::size_of::<JobCell<B>>();
+        self.payload_bytes
+            .saturating_add(u32::try_from(cell).unwrap_or(u32::MAX))
+    }
+
     /// Queues the job and returns at once. The place of this call is shown wherever the job is.
     ///
     /// May be called from any thread, inside the scheduler's runtime or not. Costs about 0.2 us and one allocation; with
@@ -245,7 +297,11 @@ impl<B: Body> JobBuilder<'_, B> {
         mut self,
         place: &'static Location<'static>,
     ) -> Result<Submitted<B::Value>, SubmitError> {
-        let lane = self.find_lane()?;
+        let room = self.place.take();
+        let lane = match room.as_ref().and_then(Place::lane) {
+            Some(lane) => Arc::clone(lane),
+            None => self.find_lane()?,
+        };
         let (priority, timeout) = self.check(&lane)?;
         let task = types::find(&lane, self.name, place);
         let (trace, inherited) = trace::inherit();
@@ -278,15 +334,20 @@ impl<B: Body> JobBuilder<'_, B> {
             now_ns,
             priority,
             plan,
+            self.bytes(),
         );
         let cell = Arc::new(JobCell::new(header, self.body));
         let lane = &cell.header().lane;
         let job: Arc<dyn Job> = Arc::<JobCell<B>>::clone(&cell);
         let queued = match &submission {
             Some(submission) if !submission.is_plain(cell.header()) => {
+                drop(room);
                 lane.hub.submit(&job, submission, now_ns)
             }
-            _ => lane.push(job).map(|()| None),
+            _ => lane.push(job, room).map(|()| {
+                task.submitted();
+                None
+            }),
         };
         match queued {
             Ok(Some(known)) => Ok(Submitted::Known(known)),

@@ -18,7 +18,7 @@ use crate::{
     hub::Remember,
     job_ref::JobRef,
     plan::{Dependency, DependencyFailure, On, PathStep},
-    shared::Wake,
+    shared::After,
 };
 
 /// Why a job waits.
@@ -106,7 +106,7 @@ pub(crate) struct Registration<'a> {
 
 /// What became of it.
 pub(crate) enum Registered {
-    Ready(Option<Wake>),
+    Ready(After),
     Waiting,
     /// Accepted, and to be cancelled at once.
     Doomed(Arc<DependencyFailure>),
@@ -186,7 +186,7 @@ impl Ledger {
             failure
         };
         let waits = doomed.is_some() || !satisfied || submit.until_ns > submit.now_ns;
-        let wake = header.lane.admit(Arc::clone(submit.job), waits)?;
+        let after = header.lane.admit(Arc::clone(submit.job), waits)?;
         if let Some(key) = key {
             self.keys.insert(key, Arc::clone(submit.job));
         }
@@ -197,7 +197,7 @@ impl Ledger {
             return Ok(Registered::Doomed(failure));
         }
         if !waits {
-            return Ok(Registered::Ready(wake));
+            return Ok(Registered::Ready(after));
         }
         let kind = if satisfied {
             WaitKind::Time

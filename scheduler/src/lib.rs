@@ -107,15 +107,25 @@ mod job;
 mod job_ref;
 mod lane;
 mod ledger;
+pub mod limit;
+#[cfg(test)]
+mod model;
+mod order;
 mod page;
 mod periodic;
+mod place;
 mod plan;
+mod policy;
 mod preset;
 pub mod priority;
 mod records;
+mod repeats;
+mod room;
 mod runner;
 mod scheduler;
+mod settings;
 mod shared;
+mod slots;
 mod snapshot;
 mod state;
 mod stream;
@@ -149,13 +159,16 @@ pub use hub::{DEFAULT_REMEMBER, DEFAULT_REMEMBER_COUNT};
 pub use job::{JobBuilder, Submitted};
 pub use job_ref::JobRef;
 pub use lane::{
-    DEFAULT_CANCEL_GRACE, DEFAULT_CAPACITY, DEFAULT_LANE, DEFAULT_LIMIT, DEFAULT_SLOW_PERCENT,
-    Lane, LaneBuilder, MAX_CAPACITY, MAX_LIMIT,
+    DEFAULT_CANCEL_GRACE, DEFAULT_CAPACITY, DEFAULT_HIGH_WATER_PERCENT, DEFAULT_LANE,
+    DEFAULT_LIMIT, DEFAULT_SLOW_PERCENT, Lane, LaneBuilder, MAX_CAPACITY, MAX_LIMIT,
 };
 pub use ledger::WaitKind;
+pub use order::Ageing;
 pub use page::{JobEntry, LONG_WAIT, MAX_NAMED_DEPENDENCIES, MAX_PAGE, WaitReason};
 pub use periodic::Periodic;
+pub use place::Place;
 pub use plan::{DEFAULT_HEARTBEAT, Dependency, DependencyFailure, MAX_PATH, PathStep, Progress};
+pub use policy::{FullPolicy, Spill, SpilledJob};
 pub use preset::{Preset, RUNS_FOR_ADVICE, TimeoutAdvice};
 pub use records::JobRecord;
 pub use scheduler::{DEFAULT_SHUTDOWN_GRACE, Scheduler, SchedulerBuilder};

@@ -4,6 +4,7 @@ use std::{
     error::Error,
     fmt,
     future::Future,
+    panic::Location,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU32, Ordering::Relaxed},
@@ -31,7 +32,9 @@ use crate::{
     hub::{DEFAULT_REMEMBER, DEFAULT_REMEMBER_COUNT, Hub, Remember},
     lane::{DEFAULT_LANE, LaneBuilder},
     page::JobEntry,
-    shared::{Mode, Settings, Shared},
+    repeats,
+    settings::Settings,
+    shared::{Mode, Shared},
     snapshot::{LaneSnapshot, Snapshot},
     summary::{self, DEFAULT_SUMMARY_INTERVAL},
     time,
@@ -70,6 +73,7 @@ impl Scheduler {
     /// A scheduler on the current runtime. Made outside one, it has none and refuses every job: use
     /// [`Scheduler::builder`] there.
     #[must_use]
+    #[track_caller]
     pub fn new() -> Self {
         Self::builder().build()
     }
@@ -300,6 +304,7 @@ impl Scheduler {
 }
 
 impl Default for Scheduler {
+    #[track_caller]
     fn default() -> Self {
         Self::new()
     }
@@ -375,10 +380,12 @@ impl SchedulerBuilder {
         self
     }
 
-    /// Makes the scheduler.
+    /// Makes the scheduler. Where one place makes many in a minute, as in a request handler, a warning says so.
     #[must_use]
+    #[track_caller]
     pub fn build(self) -> Scheduler {
         static NUMBERS: AtomicU32 = AtomicU32::new(1);
+        repeats::scheduler_made(Location::caller());
         let hub = Hub::new(
             NUMBERS.fetch_add(1, Relaxed),
             self.runtime.or_else(|| Handle::try_current().ok()),
@@ -418,8 +425,13 @@ impl Inner {
     }
 
     /// The lane of this name with these settings, made where there is none.
-    pub(crate) fn open(&self, name: &str, settings: &Settings) -> Result<Arc<Shared>, LaneError> {
-        let lane = self.find_or_make(name, settings);
+    pub(crate) fn open(
+        &self,
+        name: &str,
+        settings: &Settings,
+        place: &'static Location<'static>,
+    ) -> Result<Arc<Shared>, LaneError> {
+        let lane = self.find_or_make(name, settings, place);
         let lane = lane.ok_or_else(|| LaneError::Closed {
             lane: Box::from(name),
         })?;
@@ -435,11 +447,12 @@ impl Inner {
     }
 
     /// The lane of jobs that name none.
+    #[track_caller]
     pub(crate) fn default_lane(&self) -> Result<&Arc<Shared>, SubmitError> {
         if let Some(lane) = self.default_lane.get() {
             return Ok(lane);
         }
-        let lane = self.find_or_make(DEFAULT_LANE, &Settings::default());
+        let lane = self.find_or_make(DEFAULT_LANE, &Settings::default(), Location::caller());
         let lane = lane.ok_or_else(|| SubmitError::Closed {
             lane: Box::from(DEFAULT_LANE),
         })?;
@@ -447,17 +460,27 @@ impl Inner {
     }
 
     /// The lane of this name, whatever its settings; `None` once closed.
-    fn find_or_make(&self, name: &str, settings: &Settings) -> Option<Arc<Shared>> {
+    fn find_or_make(
+        &self,
+        name: &str,
+        settings: &Settings,
+        place: &'static Location<'static>,
+    ) -> Option<Arc<Shared>> {
         let mut lanes = self.lanes.write();
         if lanes.closed {
             return None;
         }
         if let Some(lane) = lanes.open.iter().find(|lane| *lane.name == *name) {
-            return Some(Arc::clone(lane));
+            let lane = Arc::clone(lane);
+            drop(lanes);
+            repeats::lane_found(name, place);
+            return Some(lane);
         }
         let lane = Shared::new(name, settings.clone(), Arc::clone(&self.hub));
         let lane = Arc::new(lane);
         lanes.open.push(Arc::clone(&lane));
+        drop(lanes);
+        repeats::lane_made(&lane, place);
         Some(lane)
     }
 

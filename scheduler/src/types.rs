@@ -51,7 +51,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{hub::Hub, shared::Settings};
+    use crate::{hub::Hub, settings::Settings};
 
     #[test]
     fn the_same_name_in_two_lanes_is_two_types() {

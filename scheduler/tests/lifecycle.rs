@@ -321,6 +321,7 @@ async fn a_full_lane_refuses() {
         refused,
         SubmitError::Full {
             lane: "ocr".into(),
+            pending: 100,
             capacity: 100
         }
     );
@@ -396,9 +397,9 @@ async fn lanes_are_found_by_name() {
     let error = ax.lane("lane").limit(2).open().expect_err("another limit");
     assert_eq!(
         error.to_string(),
-        "lane `lane` is open with other settings: limit 1, capacity 10000, priority 50, no timeout, cancel grace 1s, slow at \
-         80 %; asked for: limit 2, capacity 10000, priority 50, no timeout, cancel grace 1s, slow at 80 %. Use another \
-         name, or the same settings"
+        "lane `lane` is open with other settings: limit 1, capacity 10000, priority 50, no timeout, cancel grace 1s; \
+         asked for: limit 2, capacity 10000, priority 50, no timeout, cancel grace 1s. Use another name, or the same \
+         settings"
     );
     let elsewhere = Scheduler::new();
     let foreign = elsewhere.job("job", |_| never()).lane(&lane).submit();

@@ -53,7 +53,11 @@ pub async fn run(sockets: Sockets, mut service: Option<&mut Service>) -> io::Res
     let result = dashboard
         .follow(sockets, &mut terminal, &mut signals, &mut service)
         .await;
-    ratatui::restore();
+    if ratatui::try_restore().is_err() {
+        // The terminal is gone. Dropped, it would complain on a standard error that is gone too, which panics, and what
+        // the caller has still to clean up would stay.
+        std::mem::forget(terminal);
+    }
     result
 }
 

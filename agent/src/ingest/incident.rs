@@ -52,13 +52,17 @@ fn clean_queue(queue: &mut QueueFacts, folded: &mut u64) {
     clean(&mut queue.lane);
     if let Some(types) = &mut queue.by_type {
         cut(types, MAX_TYPES, folded);
-        types.iter_mut().for_each(|of| clean(&mut of.name));
+        for of in types {
+            clean(&mut of.name);
+        }
     }
     if let Some(priorities) = &mut queue.by_priority {
         cut(priorities, MAX_PRIORITIES, folded);
     }
     for jobs in [&mut queue.oldest, &mut queue.next] {
         cut(jobs, MAX_QUEUED_JOBS, folded);
-        jobs.iter_mut().for_each(|job| clean(&mut job.name));
+        for job in jobs {
+            clean(&mut job.name);
+        }
     }
 }

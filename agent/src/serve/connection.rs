@@ -395,7 +395,7 @@ mod tests {
     async fn a_flood_is_read_at_its_pace_and_a_probe_never_waits() {
         let start = Instant::now();
         let mut pace = Pace::new();
-        for _ in 0..3 * MAX_FRAMES_PER_SECOND + 1 {
+        for _ in 0..=3 * MAX_FRAMES_PER_SECOND {
             if let Some(rest) = pace.rest() {
                 sleep_until(rest).await;
             }

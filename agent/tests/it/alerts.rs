@@ -183,7 +183,8 @@ fn what_a_lane_suffers_is_said_with_its_name() {
         lane.counters.submitted_total = second * 10;
         lane.counters.failed_total = second * 10;
     });
-    let cases: [(&str, u64, Box<dyn FnMut(u64, &mut Sample)>); 4] = [
+    type Change = Box<dyn FnMut(u64, &mut Sample)>;
+    let cases: [(&str, u64, Change); 4] = [
         ("backlog-growing", 70, Box::new(growing)),
         ("rejections", 5, Box::new(rejecting)),
         ("slot-leak", 70, Box::new(stuck)),

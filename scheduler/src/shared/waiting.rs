@@ -10,7 +10,7 @@ use std::{
 
 use ax_wire::JobId;
 
-use super::{Core, Mode, Shared, Wake, decrement, increment};
+use super::{After, Core, Mode, Shared, decrement, increment};
 use crate::{
     JobError, JobState, SubmitError,
     cell::{Header, Job},
@@ -20,116 +20,69 @@ use crate::{
 };
 
 impl Shared {
-    /// Takes a job into the queue, or among those that wait; or refuses it. The wake is to be passed to
-    /// [`Self::wake`] and then [`Self::flush`] to be called, once no lock is held.
-    pub(crate) fn admit(
-        &self,
-        job: Arc<dyn Job>,
-        waits: bool,
-    ) -> Result<Option<Wake>, SubmitError> {
+    /// Takes a job into the queue, or among those that wait; or refuses it, whatever the lane's policy. What is left to
+    /// do is for [`Self::finish`], once no lock is held.
+    pub(crate) fn admit(&self, job: Arc<dyn Job>, waits: bool) -> Result<After, SubmitError> {
+        let mut after = After::default();
         let mut core = self.core.lock();
-        match core.mode {
-            Mode::Open => {}
-            Mode::Draining | Mode::Stopping => {
-                return Err(SubmitError::Closed {
-                    lane: self.name.clone(),
-                });
-            }
-            Mode::Gone => {
-                return Err(SubmitError::RuntimeGone {
-                    lane: self.name.clone(),
-                });
-            }
-        }
+        self.check_open(&core)?;
         let header = job.header();
-        let now_ns = header.ready_ns();
-        let capacity = self.settings.capacity;
-        let taken = if waits {
-            &self.counts.waiting
-        } else {
-            &self.counts.pending
+        let waiting = self.counts.waiting.load(Relaxed);
+        let has_room = match waits {
+            true => waiting < self.settings.capacity as u64 && core.room.can_hold(header.load()),
+            false => core.room.take(header.load()),
         };
-        if taken.load(Relaxed) >= capacity as u64 {
-            increment(&self.counts.rejected);
-            let moved = (JobState::Pending, JobState::Pending);
-            self.note(
-                &mut core,
-                header,
-                JobEventKind::Rejected,
-                moved,
-                None,
-                now_ns,
-            );
-            let lane = self.name.clone();
-            return Err(SubmitError::Full { lane, capacity });
+        if !has_room {
+            self.count_rejected(&mut core, header);
+            return Err(self.full(&core));
         }
         increment(&self.counts.submitted);
-        increment(taken);
-        let step = if waits {
+        if waits {
+            increment(&self.counts.waiting);
             header.task.submitted_waiting();
-            state::ACCEPT_WAITING
+            header.state.apply(state::PUT_ASIDE);
+            let (kind, moved) = (JobEventKind::Submitted, state::PUT_ASIDE.states());
+            self.note(&mut core, header, kind, moved, None, header.ready_ns());
         } else {
             header.task.submitted();
-            state::ACCEPT
-        };
-        header.state.apply(step);
-        self.note(
-            &mut core,
-            header,
-            JobEventKind::Submitted,
-            step.states(),
-            None,
-            now_ns,
-        );
-        if waits {
-            return Ok(None);
+            after.rose = self.enqueue(&mut core, job, state::ACCEPT);
+            after.wake = Self::next_wake(&mut core, 0);
         }
-        core.queue.push(header.priority, job);
-        Ok(self.next_wake(&mut core))
+        Ok(after)
     }
 
     /// Queues a job that has waited. One that waits no more (it was cancelled) is left alone.
     pub(crate) fn make_ready(self: &Arc<Self>, job: &Arc<dyn Job>) {
         let header = job.header();
-        let now_ns = time::now_ns();
-        let wake = {
+        let mut after = After::default();
+        {
             let mut core = self.core.lock();
             if header.state.get() != JobState::Waiting {
                 return;
             }
             if core.mode >= Mode::Stopping {
                 let gone = core.mode == Mode::Gone;
+                drop(core);
                 let reason = if gone {
                     JobError::RuntimeGone
                 } else {
                     JobError::Cancelled
                 };
-                drop(core);
                 self.withdraw_waiting(&**job, reason);
                 return;
             }
-            header.set_ready_ns(now_ns);
-            header.state.apply(state::DUE);
+            header.set_ready_ns(time::now_ns());
             decrement(&self.counts.waiting);
-            increment(&self.counts.pending);
-            self.note(
-                &mut core,
-                header,
-                JobEventKind::Ready,
-                state::DUE.states(),
-                None,
-                now_ns,
-            );
             header.task.readied();
-            core.queue.push(header.priority, Arc::clone(job));
-            self.next_wake(&mut core)
-        };
-        self.wake(wake);
-        self.flush();
+            core.room.take_anyway(header.load());
+            after.rose = self.enqueue(&mut core, Arc::clone(job), state::COME_BACK);
+            after.wake = Self::next_wake(&mut core, 0);
+        }
+        self.finish(after);
     }
 
     /// Ends a job if it waits, and what depends on it. It is to be out of the ledger.
-    pub(crate) fn withdraw_waiting(&self, job: &dyn Job, reason: JobError) {
+    pub(crate) fn withdraw_waiting(self: &Arc<Self>, job: &dyn Job, reason: JobError) {
         let header = job.header();
         let text = reason.text();
         if self.withdraw_alone(job, reason) && header.is_watched() {
@@ -138,7 +91,7 @@ impl Shared {
     }
 
     /// Ends a job if it waits. False where it did not wait.
-    pub(crate) fn withdraw_alone(&self, job: &dyn Job, reason: JobError) -> bool {
+    pub(crate) fn withdraw_alone(self: &Arc<Self>, job: &dyn Job, reason: JobError) -> bool {
         let header = job.header();
         let now_ns = time::now_ns();
         let text = reason.text();
@@ -163,7 +116,9 @@ impl Shared {
         job.publish_withdrawn(reason);
         if dry {
             self.close(Mode::Draining);
-            self.notify_if_drained();
+            if self.is_drained(&self.core.lock()) {
+                self.drained.notify_waiters();
+            }
         }
         self.flush();
         true
@@ -247,6 +202,14 @@ impl Shared {
             let event = JobEvent::new(header, kind, moved, reason.cloned(), now_ns);
             core.outbox.push(event);
             self.noted.store(true, Relaxed);
+        }
+    }
+
+    /// A job that is queued or spilled is cancelled.
+    pub(super) fn note_cancelled(&self, core: &mut Core, header: &Header, step: state::Move) {
+        let kind = JobEventKind::Cancelled;
+        if self.hub.listeners.want(kind) {
+            self.note(core, header, kind, step.states(), None, time::now_ns());
         }
     }
 
