@@ -290,10 +290,12 @@ impl Shared {
         let counts = &self.counts;
         let stopped = ended.again && (header.is_cancel_wanted() || core.mode >= Mode::Stopping);
         let full = counts.waiting.load(Relaxed) >= self.settings.capacity as u64;
-        let fate = match ended.again && !full && !stopped {
-            true => Fate::Waits,
-            false if stopped => Fate::Ended(End::Cancelled),
-            false => Fate::Ended(ended.end),
+        let fate = if stopped {
+            Fate::Ended(End::Cancelled)
+        } else if ended.again && !full {
+            Fate::Waits
+        } else {
+            Fate::Ended(ended.end)
         };
         let (step, counter, kind) = match fate {
             Fate::Waits => (state::TRY_AGAIN, &counts.retried, JobEventKind::Retried),

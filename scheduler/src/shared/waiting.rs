@@ -28,9 +28,10 @@ impl Shared {
         self.check_open(&core)?;
         let header = job.header();
         let waiting = self.counts.waiting.load(Relaxed);
-        let has_room = match waits {
-            true => waiting < self.settings.capacity as u64 && core.room.can_hold(header.load()),
-            false => core.room.take(header.load()),
+        let has_room = if waits {
+            waiting < self.settings.capacity as u64 && core.room.can_hold(header.load())
+        } else {
+            core.room.take(header.load())
         };
         if !has_room {
             self.count_rejected(&mut core, header);
