@@ -266,6 +266,7 @@ pub struct LaneSample {
 
 /// What a lane did about having too much to do, since the process started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OverloadSample {
     /// What the queued jobs take, where the lane could be looked at.
     pub queued_bytes: Option<u64>,
@@ -285,6 +286,7 @@ pub struct OverloadSample {
 
 /// A move of a lane's limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LimitMove {
     /// Counts up from 1 in its lane.
     pub seq: u64,
@@ -300,6 +302,7 @@ pub struct LimitMove {
 
 /// Why a limit moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LimitReason {
     /// It was set.

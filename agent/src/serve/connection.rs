@@ -27,10 +27,9 @@ use tokio::{
 use tokio_util::{codec::FramedRead, sync::CancellationToken};
 
 use super::{
-    Server,
-    hub::{FromService, HubHandle, Loss},
-    line,
+    Server, line,
     lines::{LineError, Lines},
+    message::{FromService, HubHandle, Loss},
     refusal,
     service::Speaker,
 };

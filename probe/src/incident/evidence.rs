@@ -111,6 +111,7 @@ pub(crate) fn take(shared: &Shared, reason: Reason, scene: Scene<'_>) -> Evidenc
         running_total: facts.running_total,
         queues: facts.queues,
         lag: recent.lag.iter().copied().collect(),
+        recorder: None,
         suppressed_total: shared.incidents.suppressed_total(),
         dropped: dropped(shared),
         unknown,

@@ -177,6 +177,7 @@ fn told(header: &Header, now_ns: u64) -> RunningJob {
         priority: header.priority,
         // The probe knows which threads poll.
         poll_age_ns: None,
+        waits_for: None,
     }
 }
 
