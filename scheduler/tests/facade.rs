@@ -297,8 +297,8 @@ async fn a_page_costs_the_same_however_many_there_are() {
         .map(|_| never().submit().expect("room"))
         .collect();
     let urgent = never().priority(90).submit().expect("room");
-    let late = || never().delay(60 * SECOND).submit().expect("room");
-    let waiting: Vec<_> = (0..50_000).map(|_| late()).collect();
+    let delayed = || never().delay(60 * SECOND).submit().expect("room");
+    let waiting: Vec<_> = (0..50_000).map(|_| delayed()).collect();
     let ids = |state, offset, limit| {
         let page = ax.page(state, offset, limit);
         page.into_iter().map(|job| job.id).collect::<Vec<_>>()
@@ -403,11 +403,11 @@ fn steps_and_summaries_are_logged() {
     assert!(runtime.block_on(fails).is_err());
     let mut steps = Vec::new();
     loop {
-        let line = lines.recv_timeout(10 * SECOND).expect("a summary");
-        if line.contains("ax::job") && line.contains("lane=\"logged\"") {
-            steps.push(line);
-        } else if line.contains("lane summary") && line.contains("lane=\"logged\"") {
-            assert!(line.contains("failed=1"), "{line}");
+        let text = lines.recv_timeout(10 * SECOND).expect("a summary");
+        if text.contains("ax::job") && text.contains("lane=\"logged\"") {
+            steps.push(text);
+        } else if text.contains("lane summary") && text.contains("lane=\"logged\"") {
+            assert!(text.contains("failed=1"), "{text}");
             break;
         }
     }
