@@ -309,7 +309,7 @@ async fn a_delay_counts_beside_dependencies() {
     // Met before it is submitted: only the time is left.
     let begun = begun.elapsed();
     let later = job(SECOND).await.expect("success");
-    assert_eq!((later - begun).as_secs(), 1);
+    assert!(later >= begun + SECOND && later < begun + 2 * SECOND);
 }
 
 /// When nobody can submit any more, waiting for a name that is not there is in vain; all else still runs.
