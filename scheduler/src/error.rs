@@ -1,10 +1,14 @@
 //! What can go wrong: opening a lane, submitting a job, running it.
 
-use std::{error::Error, time::Duration};
+use std::{error::Error, sync::Arc, time::Duration};
+
+use ax_wire::JobId;
 
 use crate::{
+    guard,
     lane::{MAX_CAPACITY, MAX_LIMIT},
     limit::MAX_BOOST_PERCENT,
+    plan::DependencyFailure,
 };
 
 /// Why a job has no result.
@@ -22,6 +26,15 @@ pub enum JobError {
         /// The timeout.
         after: Duration,
     },
+    /// It had promised a heartbeat and gave none; its future was dropped.
+    #[error("the job gave no sign of life for {silent:?}")]
+    Zombie {
+        /// The time within which it had promised one.
+        silent: Duration,
+    },
+    /// What it depends on did not succeed.
+    #[error("the job was cancelled: {0}")]
+    Dependency(Arc<DependencyFailure>),
     /// It was cancelled, by its handle or because the scheduler was shut down.
     #[error("the job was cancelled")]
     Cancelled,
@@ -36,10 +49,18 @@ pub enum JobError {
     RuntimeGone,
 }
 
+impl JobError {
+    /// In words. The user's error writes itself, and may panic.
+    pub(crate) fn text(&self) -> Arc<str> {
+        let written = guard::catch(|| self.to_string());
+        written.map_or_else(Arc::from, Arc::from)
+    }
+}
+
 /// Why a job was not accepted. It has not run, and will not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
-    /// As many jobs, or bytes, are queued as the lane holds, or others wait in line for its room.
+    /// As many jobs, or bytes, are queued as the lane holds, as many wait, or others wait in line for its room.
     #[error(
         "lane `{lane}` is full: {pending} jobs are queued, its capacity is {capacity}; try later, wait with `submit_wait`, or open it with a larger capacity"
     )]
@@ -95,6 +116,61 @@ pub enum SubmitError {
     /// A timeout of zero would end the job before it can begin.
     #[error("a timeout of zero would end every job at once: leave it out for no timeout")]
     ZeroTimeout,
+    /// A heartbeat of zero would end the job at once.
+    #[error("a heartbeat within no time cannot be given: leave it out for no heartbeat")]
+    ZeroHeartbeat,
+    /// A job of this name has not ended.
+    #[error(
+        "a job named `{name}` is there already: job {job} has not ended; names are for one job at a time"
+    )]
+    DuplicateName {
+        /// The name.
+        name: Box<str>,
+        /// The job that has it.
+        job: JobId,
+    },
+    /// It would wait, by way of others, for itself.
+    #[error("the job would wait for itself: {}", path.join(" -> "))]
+    Cycle {
+        /// The names of the jobs, each waiting for the next; the first is also the last.
+        path: Vec<Box<str>>,
+    },
+    /// It depends on a job of another scheduler.
+    #[error(
+        "job {job}, on which it depends, belongs to another scheduler: await its handle instead"
+    )]
+    ForeignDependency {
+        /// The other scheduler's job.
+        job: JobId,
+    },
+    /// No lane of this name is open.
+    #[error("no lane `{lane}` is open in this scheduler: open it first, with `Scheduler::lane`")]
+    UnknownLane {
+        /// The name.
+        lane: Box<str>,
+    },
+    /// No handler of this name is registered.
+    #[error("no handler `{name}` is registered: register it first, with `Scheduler::register`")]
+    UnknownHandler {
+        /// The name.
+        name: Box<str>,
+    },
+    /// The payload cannot be written as JSON.
+    #[error("the payload of `{name}` cannot be written as JSON: {reason}")]
+    Payload {
+        /// The handler.
+        name: Box<str>,
+        /// What serde says.
+        reason: Box<str>,
+    },
+}
+
+/// A handler of this name is registered already.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a handler `{name}` is registered already: one name has one handler")]
+pub struct DuplicateHandler {
+    /// The name.
+    pub name: Box<str>,
 }
 
 /// Why a lane was not opened.
@@ -210,6 +286,14 @@ pub enum LaneError {
     ZeroTimeout {
         /// The lane.
         lane: Box<str>,
+    },
+    /// Not a share of a timeout.
+    #[error("lane `{lane}`: a slow share of {given} % is out of range: 0 (never) to 100")]
+    InvalidSlowShare {
+        /// The lane.
+        lane: Box<str>,
+        /// What was given.
+        given: u8,
     },
     /// The scheduler has a lane of this name with other settings.
     #[error(

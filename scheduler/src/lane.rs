@@ -5,7 +5,7 @@ use std::{fmt, panic::Location, sync::Arc, time::Duration};
 use ax_wire::sample::LaneSample;
 
 use crate::{
-    LaneError, SubmitError,
+    LaneError, Preset, Retry, RetryBudget, SubmitError, TimeoutAdvice,
     limit::{AdaptiveLimit, LaneMark, LimitAdvice, LimitMove},
     order::Ageing,
     place::{Place, Ready},
@@ -13,7 +13,7 @@ use crate::{
     scheduler::Inner,
     settings::Settings,
     shared::Shared,
-    time,
+    time, types,
 };
 
 /// The lane of a job for which none was named. It is opened by the first such job with the default settings, unless
@@ -33,6 +33,9 @@ pub const DEFAULT_HIGH_WATER_PERCENT: u8 = 80;
 
 /// How long a running job may go on after it was asked to end, before its future is dropped.
 pub const DEFAULT_CANCEL_GRACE: Duration = Duration::from_secs(1);
+
+/// Percent of its timeout after which a job is slow, in a lane that sets none.
+pub const DEFAULT_SLOW_PERCENT: u8 = 80;
 
 /// The highest limit: each job that runs has a runner, a task that stays once it was needed.
 pub const MAX_LIMIT: usize = 1_000_000;
@@ -142,6 +145,23 @@ impl Lane {
     pub fn advise_limit(&self, mark: &LaneMark) -> LimitAdvice {
         mark.advise(&self.mark())
     }
+
+    /// How its jobs are tried again: what [`LaneBuilder::retry`] or a preset has set.
+    #[must_use]
+    pub fn retry(&self) -> Retry {
+        self.shared.settings.retry.unwrap_or(Retry::NONE)
+    }
+
+    /// What the measured runs of a job type advise for its timeout; `None` before
+    /// [`RUNS_FOR_ADVICE`](crate::RUNS_FOR_ADVICE) runs have ended.
+    #[must_use]
+    #[track_caller]
+    pub fn timeout_advice(&self, job_type: &str) -> Option<TimeoutAdvice> {
+        let task = types::find(&self.shared, job_type, Location::caller());
+        let runs = task.run_times()?;
+        let p99 = Duration::from_nanos(runs.quantile_ns(0.99)?);
+        TimeoutAdvice::new(runs.count(), p99)
+    }
 }
 
 impl fmt::Debug for Lane {
@@ -241,6 +261,49 @@ impl<'a> LaneBuilder<'a> {
     /// [`DEFAULT_CANCEL_GRACE`] unless set; zero drops it at once. A timeout has no grace.
     pub fn cancel_grace(mut self, grace: Duration) -> Self {
         self.settings.cancel_grace = grace;
+        self
+    }
+
+    /// How long jobs of one type may run, instead of the lane's timeout. Called again, it adds a type.
+    pub fn type_timeout(mut self, job_type: &str, timeout: Duration) -> Self {
+        let entry = (Box::from(job_type), timeout);
+        self.settings.type_timeouts.push(entry);
+        self
+    }
+
+    /// After how many percent of its timeout a job is announced as slow: [`DEFAULT_SLOW_PERCENT`] unless set, 0 for
+    /// never. A job without a timeout is never slow.
+    pub fn slow_percent(mut self, percent: u8) -> Self {
+        self.settings.slow_percent = percent;
+        self
+    }
+
+    /// How jobs of registered handlers are tried again unless they say otherwise: not, unless set. A closure says it
+    /// itself ([`JobBuilder::retry`](crate::JobBuilder::retry)), for instance with [`Lane::retry`].
+    pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
+        self.settings.retry = Some(retry.into());
+        self
+    }
+
+    /// Bounds the retries of this lane; what is beyond is put off. Unbounded unless set. The scheduler may have a budget
+    /// of its own for all lanes ([`SchedulerBuilder::retry_budget`](crate::SchedulerBuilder::retry_budget)): both hold.
+    pub fn retry_budget(mut self, budget: RetryBudget) -> Self {
+        self.settings.retry_budget = Some(budget);
+        self
+    }
+
+    /// Limit, priority, timeout and retries of a usual kind of lane.
+    pub fn preset(mut self, preset: &Preset) -> Self {
+        let Preset {
+            limit,
+            priority,
+            timeout,
+            retry,
+        } = *preset;
+        self.settings.limit = limit;
+        self.settings.priority = priority;
+        self.settings.timeout = Some(timeout);
+        self.settings.retry = Some(retry);
         self
     }
 

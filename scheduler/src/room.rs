@@ -93,6 +93,11 @@ impl<W> Room<W> {
         free
     }
 
+    /// Takes room whether there is some or not, for a job that was accepted long ago.
+    pub(crate) fn take_anyway(&mut self, load: Load) {
+        self.taken.add(load);
+    }
+
     /// A queued job has left.
     pub(crate) fn leave(&mut self, load: Load) {
         self.taken.remove(load);

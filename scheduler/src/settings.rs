@@ -3,10 +3,10 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    LaneError,
+    LaneError, Retry, RetryBudget,
     lane::{
         DEFAULT_CANCEL_GRACE, DEFAULT_CAPACITY, DEFAULT_HIGH_WATER_PERCENT, DEFAULT_LIMIT,
-        MAX_CAPACITY, MAX_LIMIT,
+        DEFAULT_SLOW_PERCENT, MAX_CAPACITY, MAX_LIMIT,
     },
     limit::AdaptiveLimit,
     order::Ageing,
@@ -29,6 +29,12 @@ pub(crate) struct Settings {
     pub(crate) turn_every: Option<u32>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) cancel_grace: Duration,
+    /// Of single types; few, so found by walking.
+    pub(crate) type_timeouts: Vec<(Box<str>, Duration)>,
+    /// Percent of its timeout after which a job is slow; 0 for never.
+    pub(crate) slow_percent: u8,
+    pub(crate) retry: Option<Retry>,
+    pub(crate) retry_budget: Option<RetryBudget>,
 }
 
 impl Default for Settings {
@@ -45,6 +51,10 @@ impl Default for Settings {
             turn_every: None,
             timeout: None,
             cancel_grace: DEFAULT_CANCEL_GRACE,
+            type_timeouts: Vec::new(),
+            slow_percent: DEFAULT_SLOW_PERCENT,
+            retry: None,
+            retry_budget: None,
         }
     }
 }
@@ -56,6 +66,20 @@ impl Settings {
             jobs: self.capacity,
             bytes: self.capacity_bytes.unwrap_or(usize::MAX),
         }
+    }
+
+    pub(crate) fn timeout_of_type(&self, job_type: &str) -> Option<Duration> {
+        let of_type = self.type_timeouts.iter();
+        let mut found = of_type.filter(|(name, _)| **name == *job_type);
+        found.next().map(|(_, timeout)| *timeout)
+    }
+
+    /// How long a job with this timeout runs until it is slow; `u64::MAX` for never.
+    pub(crate) fn slow_after_ns(&self, timeout_ns: u64) -> u64 {
+        if timeout_ns == u64::MAX || self.slow_percent == 0 {
+            return u64::MAX;
+        }
+        timeout_ns / 100 * u64::from(self.slow_percent)
     }
 
     /// Refuses what is out of range.
@@ -98,8 +122,15 @@ impl Settings {
         if self.turn_every.is_some_and(|every| every < 2) {
             return Err(LaneError::InvalidTurn { lane: lane() });
         }
-        if self.timeout == Some(Duration::ZERO) {
+        let mut of_types = self.type_timeouts.iter().map(|(_, timeout)| timeout);
+        if self.timeout == Some(Duration::ZERO) || of_types.any(Duration::is_zero) {
             return Err(LaneError::ZeroTimeout { lane: lane() });
+        }
+        if self.slow_percent > 100 {
+            return Err(LaneError::InvalidSlowShare {
+                lane: lane(),
+                given: self.slow_percent,
+            });
         }
         Ok(())
     }
@@ -149,6 +180,10 @@ impl fmt::Display for Settings {
             turn_every,
             timeout,
             cancel_grace,
+            type_timeouts,
+            slow_percent,
+            retry,
+            retry_budget,
         } = self;
         write!(f, "limit {limit}")?;
         if let Some(AdaptiveLimit {
@@ -180,6 +215,19 @@ impl fmt::Display for Settings {
             Some(timeout) => write!(f, ", timeout {timeout:?}")?,
             None => write!(f, ", no timeout")?,
         }
-        write!(f, ", cancel grace {cancel_grace:?}")
+        write!(f, ", cancel grace {cancel_grace:?}")?;
+        for (job_type, timeout) in type_timeouts {
+            write!(f, ", timeout of `{job_type}` {timeout:?}")?;
+        }
+        if *slow_percent != DEFAULT_SLOW_PERCENT {
+            write!(f, ", slow at {slow_percent} %")?;
+        }
+        if let Some(retry) = retry {
+            write!(f, ", {retry:?}")?;
+        }
+        if let Some(budget) = retry_budget {
+            write!(f, ", {budget:?}")?;
+        }
+        Ok(())
     }
 }

@@ -16,15 +16,19 @@ mod admit;
 mod counts;
 mod facts;
 mod steer;
+mod waiting;
 
 use std::{
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     task::Waker,
 };
 
 use ax_probe::task_type::End;
 use parking_lot::Mutex;
-use tokio::{runtime::Handle, sync::Notify};
+use tokio::sync::Notify;
 
 use self::{
     admit::HighWater,
@@ -33,13 +37,17 @@ use self::{
 use crate::{
     JobError, JobState,
     buckets::{Buckets, Queued},
+    budget::Grants,
     cell::Job,
+    events::{JobEvent, JobEventKind},
+    hub::Hub,
     limit::{Limit, Run},
+    records::Records,
     room::Room,
     runner::Runner,
     settings::Settings,
     slots::{Call, Slots},
-    state,
+    state, time,
 };
 
 /// Jobs that are withdrawn in one go: bounds how long the lock is held.
@@ -71,6 +79,8 @@ struct Core {
     /// By number, as in `slots`.
     runners: Vec<RunnerEntry>,
     mode: Mode,
+    /// Moves that have not been told to the listeners.
+    outbox: Vec<JobEvent>,
 }
 
 #[derive(Default)]
@@ -97,7 +107,7 @@ pub(crate) enum Next {
     Leave,
 }
 
-enum Wake {
+pub(crate) enum Wake {
     Unpark(Waker),
     Spawn(u32),
 }
@@ -105,11 +115,41 @@ enum Wake {
 /// What is left to do once the lock is free: all of it runs code that is not ours.
 #[derive(Default)]
 #[must_use]
-struct After {
+pub(crate) struct After {
     wake: Option<Wake>,
     /// Submitters whose room has been promised.
     promised: Vec<Waker>,
     drained: bool,
+    /// The queue has passed its high-water mark with so many jobs.
+    rose: Option<usize>,
+}
+
+/// A job's attempt, ended.
+pub(crate) struct Ended {
+    pub(crate) end: End,
+    /// It is to wait and to be tried again, unless something speaks against it.
+    pub(crate) again: bool,
+    pub(crate) zombie: bool,
+    /// Why, where it did not succeed.
+    pub(crate) reason: Option<Arc<str>>,
+}
+
+impl Ended {
+    pub(crate) fn well() -> Self {
+        Self {
+            end: End::Succeeded,
+            again: false,
+            zombie: false,
+            reason: None,
+        }
+    }
+}
+
+/// What became of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Ended(End),
+    Waits,
 }
 
 /// A lane, as its handles, jobs and runners share it.
@@ -117,28 +157,26 @@ struct After {
 #[repr(align(128))]
 pub(crate) struct Shared {
     pub(crate) name: Box<str>,
-    /// The number of its scheduler in this process.
-    pub(crate) scheduler: u32,
+    pub(crate) hub: Arc<Hub>,
     pub(crate) settings: Settings,
-    runtime: Option<Handle>,
+    pub(crate) retry_grants: Option<Grants>,
+    pub(crate) records: Mutex<Records>,
     /// Its runtime has several workers.
     parallel: bool,
     counts: Counts,
     core: Mutex<Core>,
+    /// The outbox is not empty.
+    noted: AtomicBool,
+    /// Held by the thread that tells the listeners.
+    telling: Mutex<()>,
     /// Notified when a lane that is not open has neither queued nor running jobs.
     drained: Notify,
 }
 
 impl Shared {
-    pub(crate) fn new(
-        name: &str,
-        scheduler: u32,
-        settings: Settings,
-        runtime: Option<Handle>,
-    ) -> Self {
-        let workers = runtime
-            .as_ref()
-            .map(|handle| handle.metrics().num_workers());
+    pub(crate) fn new(name: &str, settings: Settings, hub: Arc<Hub>) -> Self {
+        let runtime = hub.runtime.as_ref();
+        let workers = runtime.map(|handle| handle.metrics().num_workers());
         let limit = settings.limit;
         let core = Core {
             queue: Buckets::new(settings.ageing, settings.turn_every),
@@ -148,21 +186,25 @@ impl Shared {
             high_water: HighWater::new(&settings),
             runners: Vec::new(),
             mode: Mode::Open,
+            outbox: Vec::new(),
         };
         Self {
             name: Box::from(name),
-            scheduler,
+            hub,
+            retry_grants: settings.retry_budget.map(Grants::new),
             settings,
-            runtime,
+            records: Mutex::default(),
             parallel: workers.is_some_and(|workers| workers > 1),
             counts: Counts::new(limit),
             core: Mutex::new(core),
+            noted: AtomicBool::new(false),
+            telling: Mutex::default(),
             drained: Notify::new(),
         }
     }
 
     pub(crate) fn has_runtime(&self) -> bool {
-        self.runtime.is_some()
+        self.hub.runtime.is_some()
     }
 
     /// How many jobs run now: a hint, exact only under the lock.
@@ -185,11 +227,11 @@ impl Shared {
     }
 
     /// Does what was left to do.
-    fn finish(self: &Arc<Self>, after: After) {
+    pub(crate) fn finish(self: &Arc<Self>, after: After) {
         if after.drained {
             self.drained.notify_waiters();
         }
-        match (after.wake, &self.runtime) {
+        match (after.wake, &self.hub.runtime) {
             (Some(Wake::Unpark(waker)), _) => waker.wake(),
             (Some(Wake::Spawn(runner)), Some(runtime)) => {
                 // A runtime that was shut down drops the runner at once, which ends the jobs of this lane.
@@ -200,6 +242,10 @@ impl Shared {
         for waker in after.promised {
             waker.wake();
         }
+        if let Some(pending) = after.rose {
+            self.say_high_water(pending);
+        }
+        self.flush();
     }
 
     /// By a runner's first poll: how it is woken.
@@ -212,13 +258,14 @@ impl Shared {
     pub(crate) fn advance(
         self: &Arc<Self>,
         runner: u32,
-        ended: Option<End>,
+        ended: Option<&Ended>,
         take: bool,
         now_ns: u64,
-    ) -> Next {
+    ) -> (Next, Option<Fate>) {
         let mut after = After::default();
         let mut core = self.core.lock();
-        let before = ended.and_then(|end| self.count_end(&mut core, runner, end, now_ns));
+        let before = ended.and_then(|ended| self.count_end(&mut core, runner, ended, now_ns));
+        let (before, fate) = before.unzip();
         let next = if take {
             self.take(&mut core, runner, now_ns, &mut after)
         } else {
@@ -228,29 +275,54 @@ impl Shared {
         drop(core);
         drop(before);
         self.finish(after);
-        next
+        (next, fate)
     }
 
     fn count_end(
         &self,
         core: &mut Core,
         runner: u32,
-        end: End,
+        ended: &Ended,
         now_ns: u64,
-    ) -> Option<Arc<dyn Job>> {
+    ) -> Option<(Arc<dyn Job>, Fate)> {
         let job = core.runners[runner as usize].job.take()?;
-        let (step, counter) = match end {
-            End::Succeeded => (state::SUCCEED, &self.counts.succeeded),
-            End::Failed => (state::FAIL, &self.counts.failed),
-            End::Panicked => (state::FAIL, &self.counts.panicked),
-            End::TimedOut => (state::FAIL, &self.counts.timed_out),
-            End::Cancelled => (state::STOP, &self.counts.cancelled),
-        };
         let header = job.header();
+        let counts = &self.counts;
+        let stopped = ended.again && (header.is_cancel_wanted() || core.mode >= Mode::Stopping);
+        let full = counts.waiting.load(Relaxed) >= self.settings.capacity as u64;
+        let fate = if stopped {
+            Fate::Ended(End::Cancelled)
+        } else if ended.again && !full {
+            Fate::Waits
+        } else {
+            Fate::Ended(ended.end)
+        };
+        let (step, counter, kind) = match fate {
+            Fate::Waits => (state::TRY_AGAIN, &counts.retried, JobEventKind::Retried),
+            Fate::Ended(End::Succeeded) => {
+                (state::SUCCEED, &counts.succeeded, JobEventKind::Succeeded)
+            }
+            Fate::Ended(End::Failed) => (state::FAIL, &counts.failed, JobEventKind::Failed),
+            Fate::Ended(End::Panicked) => (state::FAIL, &counts.panicked, JobEventKind::Failed),
+            Fate::Ended(End::TimedOut) => (state::FAIL, &counts.timed_out, JobEventKind::TimedOut),
+            Fate::Ended(End::Cancelled) => {
+                (state::STOP, &counts.cancelled, JobEventKind::Cancelled)
+            }
+        };
+        let reason = ended.reason.as_ref();
+        if ended.zombie {
+            increment(&counts.zombies);
+            let moved = (JobState::Running, JobState::Running);
+            self.note(core, header, JobEventKind::Zombie, moved, reason, now_ns);
+        }
         header.state.apply(step);
         increment(counter);
-        self.count_stopped(core, header.started_ns(), end, now_ns);
-        Some(job)
+        if fate == Fate::Waits {
+            increment(&counts.waiting);
+        }
+        self.count_stopped(core, header.started_ns(), ended.end, now_ns);
+        self.note(core, header, kind, step.states(), reason, now_ns);
+        Some((job, fate))
     }
 
     /// A job does not run any more: its slot is free.
@@ -294,7 +366,12 @@ impl Shared {
             None
         };
         let Some(job) = job else {
-            if core.mode != Mode::Open {
+            let waits = self.counts.waiting.load(Relaxed) > 0;
+            if core.mode >= Mode::Stopping || (core.mode == Mode::Draining && !waits) {
+                // Those that parked while jobs waited leave one after the other.
+                let next = core.slots.call_parked();
+                let waker = next.and_then(|runner| core.runners[runner as usize].waker.clone());
+                after.wake = waker.map(Wake::Unpark);
                 return Next::Leave;
             }
             core.slots.park(runner);
@@ -305,10 +382,13 @@ impl Shared {
         header.started_ns.store(now_ns, Relaxed);
         header.runner.store(runner, Relaxed);
         header.state.apply(state::START);
+        header.begin_attempt();
         core.runners[runner as usize].job = Some(Arc::clone(&job));
         core.slots.begin();
         increment(&self.counts.running);
         increment(&self.counts.started);
+        let (kind, moved) = (JobEventKind::Started, state::START.states());
+        self.note(core, header, kind, moved, None, now_ns);
         Next::Run(job)
     }
 
@@ -326,12 +406,18 @@ impl Shared {
                 end_withdrawn(job, JobError::Cancelled);
                 self.finish(after);
             }
-            JobState::Waiting => {
-                self.count_spill_lost(job);
+            JobState::Waiting if header.is_spilled() => {
+                self.count_spill_lost(&mut core, job);
                 drop(core);
                 end_withdrawn(job, JobError::Cancelled);
+                self.flush();
+            }
+            JobState::Waiting => {
+                drop(core);
+                Hub::withdraw(job, JobError::Cancelled);
             }
             JobState::Running => {
+                header.want_cancel();
                 let runner = header.runner.load(Relaxed) as usize;
                 let waker = core.runners[runner].waker.clone();
                 drop(core);
@@ -346,6 +432,7 @@ impl Shared {
         job.header().state.apply(state::WITHDRAW);
         increment(&self.counts.cancelled);
         self.leave_queue(core, job.header().load(), after);
+        self.note_cancelled(core, job.header(), state::WITHDRAW);
     }
 
     /// Frees the tombstones when they are many: each sweep is paid for by the cancels since the last.
@@ -364,6 +451,7 @@ impl Shared {
             let core = self.core.lock();
             let busy = core.runners.iter().filter_map(|entry| {
                 let job = entry.job.as_ref()?;
+                job.header().want_cancel();
                 Some((Arc::clone(job), entry.waker.clone()))
             });
             busy.collect()
@@ -427,7 +515,8 @@ impl Shared {
     }
 
     fn is_drained(&self, core: &Core) -> bool {
-        let jobs = self.counts.pending.load(Relaxed) + self.running();
+        let waiting = self.counts.waiting.load(Relaxed);
+        let jobs = self.counts.pending.load(Relaxed) + self.running() + waiting;
         core.mode != Mode::Open && jobs == 0
     }
 
@@ -449,9 +538,21 @@ fn is_live(job: &Arc<dyn Job>) -> bool {
     job.header().state.get() == JobState::Ready
 }
 
+/// A queued job has been counted out: tells its handle and whoever depends on it.
 fn end_withdrawn(job: &dyn Job, reason: JobError) {
-    job.header().task.cancelled_in_queue();
+    let header = job.header();
+    header.task.cancelled_in_queue();
+    if !header.is_watched() && !header.keeps_record() {
+        job.publish_withdrawn(reason);
+        return;
+    }
+    let text = reason.text();
+    if header.keeps_record() {
+        let lane = &header.lane;
+        lane.record(header, Some(Arc::clone(&text)), time::now_ns());
+    }
     job.publish_withdrawn(reason);
+    header.lane.hub.ended(header, Some(text));
 }
 
 fn signal_cancel(job: &dyn Job, waker: Option<Waker>) {

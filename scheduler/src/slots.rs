@@ -91,6 +91,17 @@ impl Slots {
         !self.parked[runner as usize]
     }
 
+    /// Calls a parked runner, to see that there is nothing left.
+    pub(crate) fn call_parked(&mut self) -> Option<u32> {
+        if self.called.is_some() {
+            return None;
+        }
+        let runner = self.idle.pop()?;
+        self.parked[runner as usize] = false;
+        self.called = Some(runner);
+        Some(runner)
+    }
+
     /// The runner that arrived has called another, and comes again after it: until then the call in flight is its own.
     pub(crate) fn hand_on(&mut self, runner: u32) {
         self.called = Some(runner);

@@ -244,6 +244,15 @@ pub struct LaneSample {
     pub head_age_ns: Option<u64>,
     /// What happened to jobs since the process started.
     pub counters: JobCounters,
+    /// Attempts that failed and were followed by a wait for another.
+    #[serde(default)]
+    pub retried_total: u64,
+    /// Retries that a retry budget put off.
+    #[serde(default)]
+    pub deferred_total: u64,
+    /// Attempts that ended because a promised heartbeat did not come.
+    #[serde(default)]
+    pub zombies_total: u64,
     /// Whether it was told to begin no job for now.
     #[serde(default)]
     pub paused: bool,

@@ -14,6 +14,7 @@ use super::{
 use crate::{
     JobError, JobState, SubmitError,
     cell::{Header, Job},
+    events::JobEventKind,
     place::{InLine, Place},
     policy::{self, FullPolicy, Spill, SpilledJob},
     room::{Load, Room},
@@ -95,7 +96,7 @@ impl Shared {
                     after.wake = Self::next_wake(&mut core, 0);
                     (Asked::Queued, None)
                 }
-                Ok(false) => (self.refuse(&core, job.header()), Some(job)),
+                Ok(false) => (self.refuse(&mut core, job.header()), Some(job)),
                 Err(closed) => (Asked::Refused(closed), Some(job)),
             }
         };
@@ -116,7 +117,7 @@ impl Shared {
         }
     }
 
-    fn check_open(&self, core: &Core) -> Result<(), SubmitError> {
+    pub(super) fn check_open(&self, core: &Core) -> Result<(), SubmitError> {
         let lane = || self.name.clone();
         match core.mode {
             Mode::Open => Ok(()),
@@ -126,10 +127,21 @@ impl Shared {
     }
 
     /// The job has room: puts it in. The number of queued jobs where it brought them above the high-water mark.
-    fn enqueue(&self, core: &mut Core, job: Arc<dyn Job>, step: state::Move) -> Option<usize> {
+    pub(super) fn enqueue(
+        &self,
+        core: &mut Core,
+        job: Arc<dyn Job>,
+        step: state::Move,
+    ) -> Option<usize> {
         increment(&self.counts.pending);
         let header = job.header();
         header.state.apply(step);
+        let moved = step.states();
+        let kind = match moved.0 {
+            JobState::Pending => JobEventKind::Submitted,
+            _ => JobEventKind::Ready,
+        };
+        self.note(core, header, kind, moved, None, header.ready_ns());
         core.queue.push(header.priority, job);
         let taken = core.room.taken();
         core.high_water.rises(taken).then(|| {
@@ -167,18 +179,19 @@ impl Shared {
             freed.add(victim.header().load());
             shed.push(victim);
         }
-        for victim in shed {
+        for victim in shed.iter() {
             victim.header().state.apply(state::WITHDRAW);
             decrement(&self.counts.pending);
             increment(&self.counts.shed);
             increment(&self.counts.cancelled);
+            self.note_cancelled(core, victim.header(), state::WITHDRAW);
         }
         true
     }
 
-    fn refuse(&self, core: &Core, header: &Header) -> Asked {
+    fn refuse(&self, core: &mut Core, header: &Header) -> Asked {
         if let Err(too_large) = self.check_size(core, header.load()) {
-            increment(&self.counts.rejected);
+            self.count_rejected(core, header);
             return Asked::Refused(too_large);
         }
         if let FullPolicy::Spill(spill) = &self.settings.when_full {
@@ -186,10 +199,20 @@ impl Shared {
             increment(&self.counts.spilled);
             increment(&self.counts.spilled_now);
             header.state.apply(state::PUT_ASIDE);
+            header.set_spilled(true);
+            let (kind, moved) = (JobEventKind::Submitted, state::PUT_ASIDE.states());
+            self.note(core, header, kind, moved, None, header.ready_ns());
             return Asked::Spill(Arc::clone(spill));
         }
-        increment(&self.counts.rejected);
+        self.count_rejected(core, header);
         Asked::Refused(self.full(core))
+    }
+
+    pub(super) fn count_rejected(&self, core: &mut Core, header: &Header) {
+        increment(&self.counts.rejected);
+        let moved = (JobState::Pending, JobState::Pending);
+        let kind = JobEventKind::Rejected;
+        self.note(core, header, kind, moved, None, header.ready_ns());
     }
 
     fn check_size(&self, core: &Core, load: Load) -> Result<(), SubmitError> {
@@ -203,7 +226,7 @@ impl Shared {
         })
     }
 
-    fn full(&self, core: &Core) -> SubmitError {
+    pub(super) fn full(&self, core: &Core) -> SubmitError {
         let taken = core.room.taken();
         SubmitError::Full {
             lane: self.name.clone(),
@@ -212,7 +235,7 @@ impl Shared {
         }
     }
 
-    fn say_high_water(&self, pending: usize) {
+    pub(super) fn say_high_water(&self, pending: usize) {
         let Settings {
             capacity,
             high_water_percent,
@@ -256,7 +279,7 @@ impl Shared {
                 return true;
             }
             if core.mode != Mode::Open {
-                self.count_spill_lost(&**job);
+                self.count_spill_lost(&mut core, &**job);
                 drop(core);
                 end_withdrawn(&**job, JobError::Cancelled);
                 return true;
@@ -265,6 +288,7 @@ impl Shared {
                 return false;
             }
             decrement(&self.counts.spilled_now);
+            header.set_spilled(false);
             header.set_ready_ns(now_ns);
             let rose = self.enqueue(&mut core, Arc::clone(job), state::COME_BACK);
             after.wake = Self::next_wake(&mut core, 0);
@@ -280,18 +304,20 @@ impl Shared {
     /// The spill dropped a job. One that has ended meanwhile stays as it is.
     pub(crate) fn give_up_spilled(&self, job: &dyn Job) {
         {
-            let _core = self.core.lock();
+            let mut core = self.core.lock();
             if job.header().state.get() != JobState::Waiting {
                 return;
             }
-            self.count_spill_lost(job);
+            self.count_spill_lost(&mut core, job);
         }
         end_withdrawn(job, JobError::SpillLost);
     }
 
     /// Under the lock.
-    pub(super) fn count_spill_lost(&self, job: &dyn Job) {
+    pub(super) fn count_spill_lost(&self, core: &mut Core, job: &dyn Job) {
         job.header().state.apply(state::GIVE_UP);
+        job.header().set_spilled(false);
+        self.note_cancelled(core, job.header(), state::GIVE_UP);
         decrement(&self.counts.spilled_now);
         increment(&self.counts.cancelled);
     }

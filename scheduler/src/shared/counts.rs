@@ -32,6 +32,11 @@ pub(super) struct Counts {
     /// In the hands of the spill now.
     pub(super) spilled_now: AtomicU64,
     pub(super) high_water: AtomicU64,
+    /// For a time, for others or for a person.
+    pub(super) waiting: AtomicU64,
+    pub(super) retried: AtomicU64,
+    pub(super) deferred: AtomicU64,
+    pub(super) zombies: AtomicU64,
     /// Time that jobs have run, of those that do not run any more.
     run_ns: AtomicU64,
 }
@@ -115,12 +120,15 @@ impl Shared {
         let limit = core.map(|core| core.limit.peek(now_ns) as u64);
         LaneSample {
             name: self.name.to_string(),
-            scheduler: self.scheduler,
+            scheduler: self.hub.number,
             limit: limit.unwrap_or_else(|| get(&counts.limit)),
             capacity: self.settings.capacity as u64,
             running: get(&counts.running),
             pending: get(&counts.pending),
-            waiting: 0,
+            waiting: get(&counts.waiting),
+            retried_total: get(&counts.retried),
+            deferred_total: get(&counts.deferred),
+            zombies_total: get(&counts.zombies),
             head_age_ns: head.map(|header| now_ns.saturating_sub(header.ready_ns())),
             counters: counts.jobs(),
             paused: counts.paused.load(Relaxed),

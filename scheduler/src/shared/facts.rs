@@ -98,7 +98,7 @@ impl Shared {
         let told = |jobs: &[Queued]| jobs.iter().map(|job| job.told(now_ns)).collect();
         QueueFacts {
             lane: self.name.to_string(),
-            scheduler: self.scheduler,
+            scheduler: self.hub.number,
             pending,
             by_type: self.queued_by_type(pending),
             oldest: copied.as_ref().map_or_else(Vec::new, |of| told(&of.oldest)),
