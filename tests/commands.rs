@@ -38,6 +38,8 @@ impl Host {
 
     fn on(&self, mut command: Command) -> Command {
         command.env("XDG_STATE_HOME", self.folder.path());
+        // A service that is killed leaves its files behind.
+        command.env("TMPDIR", self.folder.path());
         command.env_remove("STATE_DIRECTORY");
         command
     }

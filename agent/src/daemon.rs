@@ -126,11 +126,10 @@ fn config(args: Args) -> Config {
 
 fn serve(args: Args) -> Result<(), Failure> {
     let config = config(args);
-    match &config.snapshots.folder {
-        Some(folder) => tracing::info!("snapshots go to {}", folder.display()),
-        None => tracing::warn!(
-            "snapshots are off: no folder for them is known; name one with --snapshots"
-        ),
+    if let Some(folder) = &config.snapshots.folder {
+        tracing::info!("snapshots go to {}", folder.display());
+    } else {
+        tracing::warn!("snapshots are off: no folder for them is known; name one with --snapshots");
     }
     // One thread is plenty for a budget of 2 % of a core, and keeps memory in one arena.
     let runtime = tokio::runtime::Builder::new_current_thread()

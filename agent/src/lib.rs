@@ -7,14 +7,19 @@
 //!                                  histories
 //! ```
 //!
-//! - [`config`] and [`socket`](BindError): where it listens, and that it listens alone;
+//! - [`config`] and [`socket`](BindError): where it listens, and that it listens alone. The lock `agent.lock` stays in
+//!   the folder when the agent ends, and the next one takes it over;
+//! - `access`: who may connect, who sees what, and how much of the agent one user may take;
 //! - `serve`: connections, and the hub, the one task that owns every history and every viewer's queue;
 //! - `ingest`: the one place where a stranger's text and lists are made safe;
 //! - [`history`]: fifteen minutes of each service in bounded memory;
-//! - [`window`] and [`view`]: figures as pure functions of a history and a [`clock::Now`].
+//! - [`window`] and [`view`]: figures as pure functions of a history and a [`clock::Now`];
+//! - [`alert`]: "is something wrong?", asked once a second of each service;
+//! - [`snapshot`]: evidence of incidents, captures and deaths, in files.
 //!
-//! Rules of the kind "is it wrong?" will stand beside [`view`] as `alert`, those of the kind "why?" as `diagnosis`:
-//! both read a [`window::Window`]; the hub is where they are asked once a second, and where `snapshot` is set off.
+//! What outlives a reconnect and a restart of a service: its alerts, and its limits and counts of snapshots. What outlives
+//! a restart of the agent, killed or not: firing alerts (`alerts.state` beside the snapshots), snapshot files, and the
+//! limits, which are taken from those files. History and resolved alerts do not.
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), ax_agent::BindError> {

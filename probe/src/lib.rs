@@ -20,8 +20,8 @@
 //!
 //! The service never waits for the probe: what a slow agent does not take is dropped, counted and shown. Memory is
 //! bounded: [`MAX_TYPES`](task_type::MAX_TYPES) names, [`MAX_THREADS`](slot::MAX_THREADS) threads, [`LAG_POINTS`],
-//! [`EVENTS`], [`RECENT_LAG_POINTS`], [`HISTORY_POINTS`], [`OUT_BUFFER_BYTES`], [`MAX_REPLY_BYTES`]. A figure that
-//! cannot be had is unknown, never zero.
+//! [`EVENTS`], [`RECENT_LAG_POINTS`], [`HISTORY_POINTS`], [`OUT_BUFFER_BYTES`], [`MAX_REPLY_BYTES`],
+//! [`MAX_BAGGAGE_BYTES`](trace::MAX_BAGGAGE_BYTES) for each trace. A figure that cannot be had is unknown, never zero.
 
 pub mod clock;
 mod elf;
@@ -30,6 +30,7 @@ mod hooks;
 mod incident;
 mod probe;
 mod publisher;
+pub mod recorder;
 mod runtime;
 mod shared;
 pub mod slot;

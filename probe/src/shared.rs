@@ -37,6 +37,7 @@ pub(crate) struct Settings {
     pub(crate) blocking_probe: bool,
     pub(crate) stacks: bool,
     pub(crate) limits: Limits,
+    pub(crate) recorder_bytes: usize,
     /// `None`: the default folder.
     pub(crate) snapshot_folder: Option<PathBuf>,
 }

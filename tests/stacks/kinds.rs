@@ -132,7 +132,7 @@ fn computes() {
     let until_ns = on_cpu_ns() + BLOCK.as_nanos();
     let mut number = 7_u64;
     while on_cpu_ns() < until_ns {
-        for factor in 0..5_000_u64 {
+        for factor in 0..500_000_u64 {
             number = number.rotate_left(5) ^ factor.wrapping_mul(0x9e37_79b9);
         }
         hint::black_box(number);

@@ -27,10 +27,9 @@ use tokio::{
 use tokio_util::{codec::FramedRead, sync::CancellationToken};
 
 use super::{
-    Server,
-    hub::{FromService, HubHandle, Loss},
-    line,
+    Server, line,
     lines::{LineError, Lines},
+    message::{FromService, HubHandle, Loss},
     refusal,
     service::Speaker,
 };
@@ -209,7 +208,7 @@ impl Connection {
             return Close::Refuse(Loss::Refused, reason);
         }
         self.lines.decoder_mut().allow_long();
-        if !self.send(&line(&ToService::Ack(ack()))).await {
+        if !self.send(&line(&ToService::Ack(ack(&self.config)))).await {
             return Close::Quietly;
         }
         let speaking = Speaking::new(Arc::clone(&self.speaking));
@@ -253,7 +252,7 @@ impl Connection {
     }
 
     async fn talk_to_viewer(&mut self) -> Close {
-        if !self.send(&line(&ToViewer::Ack(ack()))).await {
+        if !self.send(&line(&ToViewer::Ack(ack(&self.config)))).await {
             return Close::Quietly;
         }
         let (queue, mut frames) = mpsc::channel(self.config.viewer_queue_frames.max(1));
@@ -295,8 +294,8 @@ fn from_service(frame: ToAgent) -> Result<Option<FromService>, Close> {
         }
         ToAgent::Sample(sample) => FromService::Sample(Box::new(CleanSample::from(*sample))),
         ToAgent::Events(mut events) => {
-            clean_events(&mut events);
-            FromService::Events(events)
+            let folded = clean_events(&mut events);
+            FromService::Events(events, folded)
         }
         ToAgent::Incident(mut incident) => {
             clean_incident(&mut incident);
@@ -319,8 +318,9 @@ fn decode_service_frame(line: &[u8]) -> Result<ToAgent, FrameError> {
     frame::decode(line)
 }
 
-fn ack() -> Ack {
+fn ack(config: &Config) -> Ack {
     Ack {
+        embedded: config.embedded,
         protocol: PROTOCOL,
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
         agent_pid: std::process::id(),
@@ -395,7 +395,7 @@ mod tests {
     async fn a_flood_is_read_at_its_pace_and_a_probe_never_waits() {
         let start = Instant::now();
         let mut pace = Pace::new();
-        for _ in 0..3 * MAX_FRAMES_PER_SECOND + 1 {
+        for _ in 0..=3 * MAX_FRAMES_PER_SECOND {
             if let Some(rest) = pace.rest() {
                 sleep_until(rest).await;
             }

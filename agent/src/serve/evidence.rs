@@ -174,7 +174,7 @@ impl Evidence {
         self.writing.insert(id, waiting);
         match ordered {
             Ok(()) => Vec::new(),
-            Err(why) => self.failed(key, id, why.to_owned()),
+            Err(why) => self.failed(key, id, why),
         }
     }
 
@@ -279,7 +279,7 @@ impl Evidence {
                 };
                 told.into_iter().map(answer).collect()
             }
-            Report::Failed { service, id, why } => self.failed(service, id, why),
+            Report::Failed { service, id, why } => self.failed(service, id, &why),
             Report::Gone(ids) => {
                 for kept in self.services.values_mut() {
                     kept.summaries.retain(|summary| !ids.contains(&summary.id));
@@ -289,12 +289,12 @@ impl Evidence {
         }
     }
 
-    fn failed(&mut self, key: ServiceKey, id: IncidentId, why: String) -> Vec<Answer> {
+    fn failed(&mut self, key: ServiceKey, id: IncidentId, why: &str) -> Vec<Answer> {
         let told = self.writing.remove(&id).unwrap_or_default();
         let suppressed = &mut self.kept(key).suppressed;
         suppressed.failed_total += 1;
-        suppressed.last_reason = Some(why.clone());
-        let answer = |(viewer, instance)| refusal(viewer, instance, why.clone());
+        suppressed.last_reason = Some(why.to_owned());
+        let answer = |(viewer, instance)| refusal(viewer, instance, why.to_owned());
         told.into_iter().map(answer).collect()
     }
 

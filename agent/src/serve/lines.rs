@@ -39,18 +39,18 @@ pub(super) struct Lines {
     codec: LinesCodec,
     max_bytes: usize,
     uid: u32,
-    long_lines: Arc<Quota>,
+    quota: Arc<Quota>,
     long: Option<(Place, Instant)>,
 }
 
 impl Lines {
     /// Short lines only.
-    pub(super) fn short(uid: u32, long_lines: Arc<Quota>) -> Self {
+    pub(super) fn short(uid: u32, quota: Arc<Quota>) -> Self {
         Self {
             codec: LinesCodec::new_with_max_length(MAX_SHORT_BYTES),
             max_bytes: MAX_SHORT_BYTES,
             uid,
-            long_lines,
+            quota,
             long: None,
         }
     }
@@ -93,7 +93,7 @@ impl Decoder for Lines {
             }
             Ok(None) => {
                 if src.len() > LONG_BYTES && self.long.is_none() {
-                    let place = self.long_lines.take(self.uid, "places for long lines");
+                    let place = self.quota.take(self.uid, "places for long lines");
                     self.long = Some((place.map_err(LineError::NoPlace)?, Instant::now()));
                 }
                 Ok(None)

@@ -186,7 +186,9 @@ impl Service {
         let changed = self
             .book
             .judge(rules, self.history.window(), self.quiet, now);
-        changed.iter().for_each(|alert| self.log(alert));
+        for alert in &changed {
+            self.log(alert);
+        }
         changed
     }
 

@@ -262,7 +262,7 @@ fn sample_worker(watched: &Watched, index: u32, slot: Option<&Slot>, now_ns: u64
 
 #[cfg(test)]
 mod tests {
-    use std::panic::Location;
+    use std::{cell::Cell, panic::Location};
 
     use ax_wire::sample::{LagPoint, TaskKind};
 
@@ -302,6 +302,38 @@ mod tests {
         assert_eq!(next.at_mono_ns - next.interval_ns, began_ns);
         assert_eq!((next.seq, next.dropped.frames_total), (1, 1));
         assert_eq!(polls(&sampler.take(), "t-carried"), 0);
+    }
+
+    thread_local! {
+        /// Of each test its own, which takes its samples on its own thread.
+        static TOLD: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// One call was made, and the first to ask is told of it.
+    fn one_downstream() -> Vec<DownstreamSample> {
+        let mut latency = LatencyHistogram::new();
+        latency.record_ns(1_000_000);
+        vec![DownstreamSample {
+            name: "ocr".into(),
+            latency: (!TOLD.replace(true)).then_some(latency),
+            ..DownstreamSample::default()
+        }]
+    }
+
+    #[test]
+    fn what_a_lost_sample_said_of_a_downstream_is_in_the_next_one() {
+        let mut sampler = sampler();
+        let calls = |sample: &Sample| {
+            let latency = sample.downstreams[0].latency.as_ref();
+            latency.map_or(0, LatencyHistogram::count)
+        };
+        source::show_downstreams(one_downstream);
+        let lost = sampler.take();
+        assert_eq!((lost.downstreams.len(), calls(&lost)), (1, 1));
+        sampler.give_back(lost);
+        let next = sampler.take();
+        assert_eq!((next.downstreams.len(), calls(&next)), (1, 1));
+        assert_eq!(calls(&sampler.take()), 0);
     }
 
     #[test]
