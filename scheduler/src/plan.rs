@@ -39,7 +39,6 @@ pub(crate) struct Plan {
     pub(crate) created_ns: u64,
     /// The last sign of life.
     pub(crate) beat_ns: AtomicU64,
-    pub(crate) progress: Mutex<Progress>,
     /// What a registered handler returned.
     pub(crate) output: Mutex<Option<Arc<serde_json::Value>>>,
 }

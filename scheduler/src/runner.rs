@@ -71,7 +71,7 @@ impl Place {
             id = header.id.0,
             job_type = header.task.name(),
             lane = &*header.lane.name,
-            trace = %header.trace,
+            trace = %header.trace(),
             span = %trace::span_of_job(header.id),
             parent = header.inherited.parent().map(tracing::field::display),
         );
@@ -374,9 +374,9 @@ impl Future for Runner {
                     if let Some(plan) = header.plan() {
                         plan.beat(now_ns);
                     }
-                    let slow_ns = me.lane.settings.slow_after_ns(header.timeout_ns);
+                    let slow_ns = me.lane.settings.slow_after_ns(header.timeout_ns());
                     me.current = Some(Current {
-                        timeout_at_ns: now_ns.saturating_add(header.timeout_ns),
+                        timeout_at_ns: now_ns.saturating_add(header.timeout_ns()),
                         slow_at_ns: now_ns.saturating_add(slow_ns),
                         zombie: false,
                         place: Place::of(header),

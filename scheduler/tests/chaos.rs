@@ -12,7 +12,7 @@ use std::{
 };
 
 use ax_scheduler::{
-    Backoff, Dependency, JobContext, JobError, JobEventKind, JobId, JobState, Scheduler,
+    Backoff, Dependency, JobContext, JobError, JobEventKind, JobId, JobState, Lane, Scheduler,
 };
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -66,6 +66,9 @@ impl Plan {
         success.map_or((self.retries + 1, false), |attempt| (attempt, true))
     }
 }
+
+/// The moves of each job, as they were told.
+type Moves = HashMap<JobId, Vec<(JobState, JobState)>>;
 
 /// What the jobs say of themselves.
 #[derive(Default)]
@@ -162,9 +165,75 @@ fn check(
     }
 }
 
+/// What must hold of each job, and of its moves.
+fn check_all(
+    plans: &[Plan],
+    states: &[JobState],
+    results: &[Option<JobError>],
+    seen: &Seen,
+    events: &Moves,
+    ids: &[JobId],
+) {
+    let attempts = seen.attempts.lock();
+    for (number, plan) in plans.iter().enumerate() {
+        let attempts = attempts.get(&number).map_or(&[][..], Vec::as_slice);
+        check(number, plan, states, attempts, results[number].as_ref());
+    }
+    // Each move begins where the one before it ended.
+    for (number, id) in ids.iter().enumerate() {
+        let mut at = JobState::Pending;
+        for (from, to) in &events[id] {
+            assert_eq!(*from, at, "job {number}: {:?}", events[id]);
+            at = *to;
+        }
+        assert_eq!(at, states[number]);
+    }
+}
+
+/// Nothing is left, and every count adds up.
+fn check_counts(
+    plans: &[Plan],
+    states: &[JobState],
+    seen: &Seen,
+    events: &Moves,
+    (lanes, ids): (&[Lane; 3], &[JobId]),
+) {
+    let attempts = seen.attempts.lock();
+    for (index, lane) in lanes.iter().enumerate() {
+        let counts = lane.counts();
+        assert_eq!((counts.running, counts.pending, counts.waiting), (0, 0, 0));
+        let of_lane = plans
+            .iter()
+            .enumerate()
+            .filter(|(_, plan)| plan.lane == index);
+        let numbers: Vec<_> = of_lane.map(|(number, _)| number).collect();
+        let ended = |state| {
+            numbers
+                .iter()
+                .filter(|number| states[**number] == state)
+                .count() as u64
+        };
+        let counters = counts.counters;
+        assert_eq!(counters.submitted_total, numbers.len() as u64);
+        assert_eq!(counters.succeeded_total, ended(JobState::Success));
+        assert_eq!(counters.cancelled_total, ended(JobState::Cancelled));
+        let failed = counters.failed_total + counters.panicked_total + counters.timed_out_total;
+        assert_eq!(failed, ended(JobState::Failed));
+        let begun = numbers
+            .iter()
+            .map(|number| attempts.get(number).map_or(0, Vec::len));
+        // A job that is cancelled between its start and its first poll has begun, and did not say so.
+        assert!(counters.started_total >= begun.sum::<usize>() as u64);
+        assert_eq!(
+            counters.started_total - counts.retried_total,
+            counters.finished_total() - not_begun(events, ids, &numbers)
+        );
+    }
+}
+
 async fn history(plans: Vec<Plan>) {
     let seen = Arc::new(Seen::default());
-    let events: Arc<Mutex<HashMap<JobId, Vec<(JobState, JobState)>>>> = Arc::default();
+    let events: Arc<Mutex<Moves>> = Arc::default();
     let told = Arc::clone(&events);
     let builder = Scheduler::builder().on_event(move |event| {
         let warning = matches!(event.kind, JobEventKind::Slow | JobEventKind::Zombie);
@@ -220,60 +289,13 @@ async fn history(plans: Vec<Plan>) {
         results.push(job.await.err());
     }
     let states: Vec<_> = jobs.iter().map(ax_scheduler::JobHandle::status).collect();
-    let attempts = seen.attempts.lock();
-    for (number, plan) in plans.iter().enumerate() {
-        let attempts = attempts.get(&number).map_or(&[][..], Vec::as_slice);
-        check(number, plan, &states, attempts, results[number].as_ref());
-    }
-    // Each move begins where the one before it ended.
-    let events = events.lock();
-    for (number, id) in ids.iter().enumerate() {
-        let mut at = JobState::Pending;
-        for (from, to) in &events[id] {
-            assert_eq!(*from, at, "job {number}: {:?}", events[id]);
-            at = *to;
-        }
-        assert_eq!(at, states[number]);
-    }
-    for (index, lane) in lanes.iter().enumerate() {
-        let counts = lane.counts();
-        assert_eq!((counts.running, counts.pending, counts.waiting), (0, 0, 0));
-        let of_lane = plans
-            .iter()
-            .enumerate()
-            .filter(|(_, plan)| plan.lane == index);
-        let numbers: Vec<_> = of_lane.map(|(number, _)| number).collect();
-        let ended = |state| {
-            numbers
-                .iter()
-                .filter(|number| states[**number] == state)
-                .count() as u64
-        };
-        let counters = counts.counters;
-        assert_eq!(counters.submitted_total, numbers.len() as u64);
-        assert_eq!(counters.succeeded_total, ended(JobState::Success));
-        assert_eq!(counters.cancelled_total, ended(JobState::Cancelled));
-        let failed = counters.failed_total + counters.panicked_total + counters.timed_out_total;
-        assert_eq!(failed, ended(JobState::Failed));
-        let begun = numbers
-            .iter()
-            .map(|number| attempts.get(number).map_or(0, Vec::len));
-        // A job that is cancelled between its start and its first poll has begun, and did not say so.
-        assert!(counters.started_total >= begun.sum::<usize>() as u64);
-        assert_eq!(
-            counters.started_total - counts.retried_total,
-            counters.finished_total() - not_begun(&events, &ids, &numbers)
-        );
-    }
+    check_all(&plans, &states, &results, &seen, &events.lock(), &ids);
+    check_counts(&plans, &states, &seen, &events.lock(), (&lanes, &ids));
     ax.shutdown().await;
 }
 
 /// Jobs that ended without having begun their last attempt.
-fn not_begun(
-    events: &HashMap<JobId, Vec<(JobState, JobState)>>,
-    ids: &[JobId],
-    numbers: &[usize],
-) -> u64 {
+fn not_begun(events: &Moves, ids: &[JobId], numbers: &[usize]) -> u64 {
     let last = numbers
         .iter()
         .filter_map(|number| events[&ids[*number]].last());
