@@ -21,6 +21,9 @@ mod shed_and_spill;
 #[expect(dead_code, reason = "an example has a main of its own")]
 #[path = "../examples/stream_pages.rs"]
 mod stream_pages;
+#[expect(dead_code, reason = "an example has a main of its own")]
+#[path = "../examples/weekly_report.rs"]
+mod weekly_report;
 
 use std::time::Duration;
 
@@ -145,5 +148,21 @@ async fn adaptive_limit() {
         let limit = adaptive_limit::run(room, 5_000).await.expect("runs");
         let at_knee = u64::from(room) * 3 / 2..=u64::from(room) * 5 / 2;
         assert!(at_knee.contains(&limit), "{room}: {limit}");
+    }
+}
+
+/// `F59`.
+#[tokio::test(start_paused = true)]
+async fn weekly_report() {
+    let began = Instant::now();
+    let sent = weekly_report::run(None).await.expect("is sent");
+    assert_eq!(sent, "this week: 723");
+    // As long as the slowest source, and nothing more.
+    assert_eq!(began.elapsed(), Duration::from_millis(710));
+    let failed = weekly_report::run(Some("stock")).await;
+    let reason = failed.expect_err("is not sent").to_string();
+    assert!(reason.contains("stock does not answer"), "{reason}");
+    for step in ["`stock`", "`report`"] {
+        assert!(reason.contains(step), "{reason}");
     }
 }

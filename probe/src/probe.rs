@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ax_wire::incident::Reason;
+use ax_wire::{incident::Reason, recorder::RecorderDump};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
@@ -23,6 +23,7 @@ use crate::{
     clock::duration_ns,
     incident::{Limits, MAX_LABEL_CHARS},
     publisher::Publisher,
+    recorder::{self, DEFAULT_RECORDER_BYTES, DumpError},
     runtime,
     shared::{Settings, Shared},
     spawn::Named,
@@ -137,6 +138,7 @@ fn end(shared: &Arc<Shared>) {
 impl Installed {
     fn end(self) {
         self.shared.stop();
+        recorder::stop();
         let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
         while self.threads.iter().any(|thread| !thread.is_finished()) {
             if Instant::now() >= deadline {
@@ -193,6 +195,7 @@ impl Probe {
                     cooldown_ns: duration_ns(DEFAULT_SNAPSHOT_COOLDOWN),
                     quiet_start_ns: duration_ns(DEFAULT_QUIET_START),
                 },
+                recorder_bytes: DEFAULT_RECORDER_BYTES,
                 snapshot_folder: None,
             },
         }
@@ -256,6 +259,16 @@ impl Probe {
             guard.shared.incidents.ask(Reason::Code { label });
             guard.shared.watchdog.nudge();
         }
+    }
+
+    /// What the [flight recorder](crate::recorder) holds now, with a receipt of what that covers. Takes some milliseconds
+    /// on the calling thread; recording goes on meanwhile. An incident carries the newest of it by itself.
+    ///
+    /// # Errors
+    ///
+    /// [`DumpError`]: there is no recorder, or another dump is being taken.
+    pub fn recorded(&self) -> Result<RecorderDump, DumpError> {
+        recorder::dump(usize::MAX)
     }
 
     /// Says goodbye to the agent and ends the probe's threads, whatever clones there are. Once it has ended, dropping
@@ -348,6 +361,13 @@ impl Builder {
         self
     }
 
+    /// Memory of the [flight recorder](crate::recorder): [`DEFAULT_RECORDER_BYTES`] unless set, 0 for none. More covers
+    /// a longer time before an incident. The first installation of the process decides.
+    pub fn recorder_bytes(mut self, bytes: usize) -> Self {
+        self.settings.recorder_bytes = bytes;
+        self
+    }
+
     /// Observes the runtime that this is called in, whichever flavor, from now on. Takes some 100 us.
     ///
     /// A process has one probe: when one is installed already, this adds the runtime to it and returns a clone of its
@@ -406,6 +426,7 @@ fn disabled() -> bool {
 }
 
 fn start(settings: Settings) -> Result<(Installed, Arc<Guard>), InstallError> {
+    recorder::start(settings.recorder_bytes);
     let shared = Arc::new(Shared::new(settings));
     let watchdog = start_thread("ax-watchdog", &shared, Watchdog::run)?;
     let publisher = start_thread("ax-publisher", &shared, Publisher::run).inspect_err(|_| {

@@ -33,6 +33,8 @@ const SHARDS: usize = 16;
 
 /// One name. Recording never blocks and costs some nanoseconds.
 pub struct TaskType {
+    /// Its place among all.
+    index: u16,
     name: Box<str>,
     kind: TaskKind,
     lane: Option<Box<str>>,
@@ -123,6 +125,11 @@ pub enum End {
 }
 
 impl TaskType {
+    /// Its place in [`all`].
+    pub(crate) fn index(&self) -> u16 {
+        self.index
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -351,6 +358,7 @@ impl Registry {
         // Leaked on purpose: the slot of a thread names its type without counting references on each poll. At most
         // `MAX_TYPES` and one `other` for each kind.
         let made: &'static TaskType = Box::leak(Box::new(TaskType {
+            index: self.all.len() as u16,
             name: Box::from(name),
             kind,
             lane: lane.map(Box::from),
@@ -400,16 +408,24 @@ pub fn task_type(
     }
 }
 
+/// Every type that was ever used, in the order of their first use.
+pub(crate) fn all() -> Vec<&'static TaskType> {
+    registry().read().all.clone()
+}
+
+/// The type of this name, kind and lane, where there is one.
+pub(crate) fn find(kind: TaskKind, lane: Option<&str>, name: &str) -> Option<&'static TaskType> {
+    registry().read().find(kind, lane, name)
+}
+
 /// A sample of every type that was ever used.
 pub(crate) fn sample_all() -> Vec<TypeSample> {
-    let all = registry().read().all.clone();
-    all.into_iter().map(TaskType::sample).collect()
+    all().into_iter().map(TaskType::sample).collect()
 }
 
 /// The same, with the histograms left for the next sample.
 pub(crate) fn peek_all() -> Vec<TypeSample> {
-    let all = registry().read().all.clone();
-    all.into_iter().map(TaskType::peek).collect()
+    all().into_iter().map(TaskType::peek).collect()
 }
 
 /// How many jobs of each type are queued in the lanes of this name, those of none left out. Without histograms, and so

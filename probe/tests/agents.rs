@@ -35,6 +35,7 @@ fn ack() -> ToService {
     ToService::Ack(Ack {
         protocol: PROTOCOL,
         agent_version: "test".into(),
+        embedded: false,
         agent_pid: 1,
     })
 }

@@ -18,6 +18,7 @@ pub mod exit;
 #[cfg(test)]
 mod fixture;
 mod format;
+mod glyphs;
 mod headline;
 mod keys;
 mod theme;

@@ -7,8 +7,9 @@ use crate::{
     sample::TaskKind,
 };
 
-/// Most events of a dump that an incident carries, about 130 bytes each: 2 MiB. The newest stay.
-pub const MAX_RECORDED_EVENTS: usize = 16_000;
+/// Most events of a dump that an incident carries, about 130 bytes each: 1 MiB. The newest stay.
+/// An agent has to have read them all before it can say that it writes the snapshot, for which it has 200 ms.
+pub const MAX_RECORDED_EVENTS: usize = 8_000;
 
 /// The events that a recorder held, and a receipt of what they cover.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

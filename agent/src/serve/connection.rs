@@ -208,7 +208,7 @@ impl Connection {
             return Close::Refuse(Loss::Refused, reason);
         }
         self.lines.decoder_mut().allow_long();
-        if !self.send(&line(&ToService::Ack(ack()))).await {
+        if !self.send(&line(&ToService::Ack(ack(&self.config)))).await {
             return Close::Quietly;
         }
         let speaking = Speaking::new(Arc::clone(&self.speaking));
@@ -252,7 +252,7 @@ impl Connection {
     }
 
     async fn talk_to_viewer(&mut self) -> Close {
-        if !self.send(&line(&ToViewer::Ack(ack()))).await {
+        if !self.send(&line(&ToViewer::Ack(ack(&self.config)))).await {
             return Close::Quietly;
         }
         let (queue, mut frames) = mpsc::channel(self.config.viewer_queue_frames.max(1));
@@ -294,8 +294,8 @@ fn from_service(frame: ToAgent) -> Result<Option<FromService>, Close> {
         }
         ToAgent::Sample(sample) => FromService::Sample(Box::new(CleanSample::from(*sample))),
         ToAgent::Events(mut events) => {
-            clean_events(&mut events);
-            FromService::Events(events)
+            let folded = clean_events(&mut events);
+            FromService::Events(events, folded)
         }
         ToAgent::Incident(mut incident) => {
             clean_incident(&mut incident);
@@ -318,8 +318,9 @@ fn decode_service_frame(line: &[u8]) -> Result<ToAgent, FrameError> {
     frame::decode(line)
 }
 
-fn ack() -> Ack {
+fn ack(config: &Config) -> Ack {
     Ack {
+        embedded: config.embedded,
         protocol: PROTOCOL,
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
         agent_pid: std::process::id(),
