@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use ax_probe::{clock::duration_ns, trace};
+use ax_probe::trace;
 use ax_wire::{JobId, recorder::RecordedKind};
 
 use crate::{
@@ -25,6 +25,7 @@ use crate::{
     scheduler::Inner,
     shared::Shared,
     time, types,
+    waits::{Kind, Waits},
 };
 
 /// A job that is about to be submitted: [`Scheduler::job`](crate::Scheduler::job).
@@ -243,7 +244,9 @@ impl<'a, B: Body> JobBuilder<'a, B> {
         async move {
             let lane = self.find_lane()?;
             let bytes = self.bytes() as usize;
+            let waits = Waits::begin(Kind::Lane, &lane.name);
             let room = Ready::new(lane, bytes).await?;
+            drop(waits);
             self.place(room).submit_from(place)
         }
     }
@@ -330,7 +333,7 @@ impl<'a, B: Body> JobBuilder<'a, B> {
             task,
             place,
             lane,
-            timeout.map_or(u64::MAX, duration_ns),
+            timeout,
             now_ns,
             priority,
             plan,
