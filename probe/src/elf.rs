@@ -32,10 +32,8 @@ pub(crate) fn own_build_id() -> Option<String> {
 
 fn build_id_of(file: &File) -> Option<String> {
     let segments = segments(file, 0)?;
-    let notes = segments.iter().filter(|segment| segment.kind == PT_NOTE);
-    notes
-        .filter_map(|notes| build_id_at(file, notes.file_offset, notes.file_size))
-        .next()
+    let mut notes = segments.iter().filter(|segment| segment.kind == PT_NOTE);
+    notes.find_map(|notes| build_id_at(file, notes.file_offset, notes.file_size))
 }
 
 /// The build id among the notes that stand at `from`.

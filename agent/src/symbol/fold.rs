@@ -2,6 +2,8 @@
 //!
 //! Pure functions over names and places; nothing here looks at a file.
 
+use std::path::Path;
+
 use ax_wire::stack::{Frame, Function, Module, ThreadStack};
 
 /// Crates that carry every task: what stands in them says nothing about the service.
@@ -185,10 +187,10 @@ impl Owners {
 /// A function without a crate: of C, of the machine code that starts threads, or one that was inlined.
 fn owner_of_plain(module: Option<&Module>, function: &Function) -> Owner {
     let name = function.name.as_str();
-    let rust = function
-        .file
-        .as_ref()
-        .is_some_and(|file| file.ends_with(".rs"));
+    let file = function.file.as_deref().map(Path::new);
+    let rust = file
+        .and_then(Path::extension)
+        .is_some_and(|end| end == "rs");
     if module.is_none_or(|module| module.name().contains(".so")) || name == "main" {
         Owner::Runtime
     } else if rust {

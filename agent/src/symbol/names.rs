@@ -4,6 +4,7 @@
 
 use std::{
     borrow::Cow,
+    fmt::Write as _,
     io::{Read, Seek},
 };
 
@@ -66,7 +67,7 @@ pub(crate) fn read(
     let object = object::File::parse(&cache)?;
     if let Some(wanted) = build_id {
         let found = object.build_id()?.ok_or(NamesError::NoBuildId)?;
-        let found: String = found.iter().map(|byte| format!("{byte:02x}")).collect();
+        let found = hexadecimal(found);
         if found != wanted {
             let wanted = wanted.to_owned();
             return Err(NamesError::OtherBuild { found, wanted });
@@ -159,6 +160,14 @@ fn debug_file<'data>(
 ) -> Option<String> {
     let (name, _) = object.gnu_debuglink().ok()??;
     std::str::from_utf8(name).ok().map(str::to_owned)
+}
+
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 fn demangled(name: &str) -> String {

@@ -12,7 +12,7 @@ use std::{
 use object::{Object as _, ObjectSymbol as _};
 use proptest::{collection::vec, prelude::*};
 
-use super::names::{NamesError, read};
+use super::names::{NamesError, hexadecimal, read};
 
 /// Without the standard library, so that it has some kilobytes.
 const SOURCE: &str = r#"
@@ -69,7 +69,7 @@ fn library() -> &'static Library {
             .find(|symbol| symbol.name() == Ok("outer"))
             .expect("is exported");
         Library {
-            build_id: build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            build_id: hexadecimal(build_id),
             outer: (outer.address()..outer.address() + outer.size()).collect(),
             bytes,
             path,
@@ -86,17 +86,13 @@ fn stripped(option: &str) -> Option<Vec<u8>> {
     let status = Command::new("strip")
         .args([Path::new(option), Path::new("-o"), &copy, &library().path])
         .status();
-    match status {
-        Ok(status) => {
-            assert!(status.success());
-            Some(fs::read(copy).expect("reads"))
-        }
-        Err(_) => {
-            println!("skipped: needs strip");
-            assert!(env::var_os("AX_REQUIRE_ALL").is_none_or(|value| value != "1"));
-            None
-        }
-    }
+    let Ok(status) = status else {
+        println!("skipped: needs strip");
+        assert!(env::var_os("AX_REQUIRE_ALL").is_none_or(|value| value != "1"));
+        return None;
+    };
+    assert!(status.success());
+    Some(fs::read(copy).expect("reads"))
 }
 
 #[test]
