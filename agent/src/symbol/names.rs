@@ -109,6 +109,10 @@ pub(crate) fn read(
 /// The functions at an address: innermost first, with their places. What is damaged there is left out.
 fn inlined(context: &Context<EndianSlice<'_, RunTimeEndian>>, address: u64) -> Vec<Function> {
     let mut functions = Vec::new();
+    // `addr2line` looks at the address after it, too, and would overflow.
+    if address == u64::MAX {
+        return functions;
+    }
     let Ok(mut frames) = context.find_frames(address).skip_all_loads() else {
         return functions;
     };
