@@ -41,10 +41,7 @@ async fn each_transition_of_a_job_is_recorded() {
     fails.await.expect_err("fails twice");
 
     let delayed = ax.job("late", |_| async { Ok::<_, Infallible>(()) });
-    let delayed = delayed
-        .delay(Duration::from_mins(1))
-        .submit()
-        .expect("waits");
+    let delayed = delayed.delay(Duration::from_mins(1)).submit().expect("waits");
     delayed.cancel();
 
     let holds = ax.job("holds", |_| {
