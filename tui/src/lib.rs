@@ -15,11 +15,14 @@ mod client;
 mod demo;
 mod event;
 pub mod exit;
+mod export;
 #[cfg(test)]
 mod fixture;
 mod format;
 mod headline;
 mod keys;
+mod opened;
+mod report;
 mod theme;
 mod view;
 mod widget;

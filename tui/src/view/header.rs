@@ -53,12 +53,16 @@ impl Screen<'_> {
         if refused > 0 {
             parts.push(part(format!("refused {refused}"), Tone::Warning, 5));
         }
-        let link = match app.world.link {
-            Link::Connecting { .. } => "no agent",
-            Link::Attached { .. } => "attached",
-            Link::Embedded { .. } => "embedded",
+        let link = match &app.world.link {
+            Link::Connecting { .. } => part("no agent", Tone::Quiet, 4),
+            Link::Attached { .. } => part("attached", Tone::Quiet, 4),
+            Link::Embedded { .. } => part("embedded", Tone::Quiet, 4),
+            Link::File { name } => {
+                let name = middle_cut(name, NAME_WIDTH);
+                part(format!("snapshot {name}"), Tone::Warning, 9)
+            }
         };
-        parts.push(part(link, Tone::Quiet, 4));
+        parts.push(link);
         self.screen_parts(&mut parts);
         self.parts(&parts, area, buf);
     }
