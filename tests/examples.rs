@@ -1,6 +1,9 @@
 //! Each example, run: what it tells is true. Under paused time where it opens no socket, so that times are exact.
 
 #[expect(dead_code, reason = "an example has a main of its own")]
+#[path = "../examples/adaptive_limit.rs"]
+mod adaptive_limit;
+#[expect(dead_code, reason = "an example has a main of its own")]
 #[path = "../examples/batch_window.rs"]
 mod batch_window;
 #[expect(dead_code, reason = "an example has a main of its own")]
@@ -13,8 +16,14 @@ mod ocr_limit;
 #[path = "../examples/periodic.rs"]
 mod periodic;
 #[expect(dead_code, reason = "an example has a main of its own")]
+#[path = "../examples/shed_and_spill.rs"]
+mod shed_and_spill;
+#[expect(dead_code, reason = "an example has a main of its own")]
 #[path = "../examples/stream_pages.rs"]
 mod stream_pages;
+#[expect(dead_code, reason = "an example has a main of its own")]
+#[path = "../examples/weekly_report.rs"]
+mod weekly_report;
 
 use std::time::Duration;
 
@@ -118,4 +127,42 @@ async fn stream_pages() {
         failed: 200,
     };
     assert_eq!(counts, expected);
+}
+
+/// `F10`, `F27`.
+#[tokio::test(start_paused = true)]
+async fn shed_and_spill() {
+    let (suggestions, payments) = shed_and_spill::shed().await.expect("payments are taken");
+    assert_eq!((payments.succeeded, payments.shed), (20, 0));
+    // None had begun when the payments came.
+    assert_eq!((suggestions.succeeded, suggestions.shed), (0, 20));
+    let exports = shed_and_spill::spill(50).await.expect("none is lost");
+    assert_eq!(exports, (50, 45));
+}
+
+/// `F40`.
+#[tokio::test(start_paused = true)]
+async fn adaptive_limit() {
+    // Twice the time of a call is reached at twice the room.
+    for room in [10, 40] {
+        let limit = adaptive_limit::run(room, 5_000).await.expect("runs");
+        let at_knee = u64::from(room) * 3 / 2..=u64::from(room) * 5 / 2;
+        assert!(at_knee.contains(&limit), "{room}: {limit}");
+    }
+}
+
+/// `F59`.
+#[tokio::test(start_paused = true)]
+async fn weekly_report() {
+    let began = Instant::now();
+    let sent = weekly_report::run(None).await.expect("is sent");
+    assert_eq!(sent, "this week: 723");
+    // As long as the slowest source, and nothing more.
+    assert_eq!(began.elapsed(), Duration::from_millis(710));
+    let failed = weekly_report::run(Some("stock")).await;
+    let reason = failed.expect_err("is not sent").to_string();
+    assert!(reason.contains("stock does not answer"), "{reason}");
+    for step in ["`stock`", "`report`"] {
+        assert!(reason.contains(step), "{reason}");
+    }
 }

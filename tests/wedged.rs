@@ -20,12 +20,10 @@ fn samples_arrive_while_all_workers_are_blocked() {
     let agent = PrivateAgent::start();
     let runtime = build(Some(2), "wedged");
     let together = Arc::new(Barrier::new(3));
-    runtime.block_on(async {
-        Probe::builder(SERVICE)
-            .socket(agent.socket())
-            .install()
-            .expect("a runtime");
-    });
+    let probe = Probe::builder(SERVICE)
+        .socket(agent.socket())
+        .install_on(runtime.handle())
+        .expect("installs");
     let mut viewer = agent.viewer();
     viewer.next_view(SERVICE);
     for _ in 0..2 {
@@ -53,5 +51,5 @@ fn samples_arrive_while_all_workers_are_blocked() {
         "no sample came while the workers were blocked"
     );
     assert!(lags_ms.iter().any(|lag| *lag > 500.0), "{lags_ms:?}");
-    drop(runtime);
+    drop((probe, runtime));
 }

@@ -75,6 +75,12 @@ pub const MAX_CALLS: usize = 16;
 /// Lag points of one sample: ten a second of each runtime, for a few seconds that the socket was not read.
 pub const MAX_LAG_POINTS: usize = 1_024;
 
+/// Moves of a lane's limit that one sample tells.
+pub const MAX_LIMIT_MOVES: usize = 32;
+
+/// Events of one batch: as many as a probe keeps for an agent.
+pub const MAX_EVENTS: usize = 1_024;
+
 /// Characters of any text that came from a service.
 pub const MAX_TEXT_CHARS: usize = 200;
 
@@ -117,6 +123,8 @@ pub struct Config {
     pub earlier: Vec<Backfill>,
     /// For how long a service is not judged after it came, or was let go by a debugger.
     pub quiet: Duration,
+    /// Whether it runs inside an `ax-top`: told to viewers, which then do not wait for it to come back, and in the lock.
+    pub embedded: bool,
 }
 
 impl Config {
@@ -170,6 +178,7 @@ impl Config {
             rules: alert::default_rules(),
             earlier: Vec::new(),
             quiet: DEFAULT_QUIET,
+            embedded: false,
         }
     }
 }

@@ -336,6 +336,9 @@ impl ServiceHistory {
             known.full_since_mono_ns =
                 full.then(|| known.full_since_mono_ns.unwrap_or(second.at_mono_ns));
             let counts = second.counts(&known.latest.counters, &lane.counters);
+            let begun_before = known.latest.counters.started_total;
+            let begun = lane.counters.started_total.saturating_sub(begun_before);
+            let started = second.interval_ns.map_or(0, |_| narrow(begun));
             let of_lane = || {
                 let pairs = types.iter().zip(histograms);
                 pairs.filter(|(r#type, _)| r#type.lane.as_ref() == Some(&lane.name))
@@ -351,6 +354,7 @@ impl ServiceHistory {
                     running: narrow(lane.running),
                     pending: narrow(lane.pending),
                     counts,
+                    started,
                     queue_wait,
                     run,
                 },

@@ -5,6 +5,7 @@ mod evidence;
 mod hub;
 mod lines;
 mod memory;
+mod message;
 mod restart;
 mod service;
 mod viewers;
@@ -28,7 +29,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
     connection::Connection,
-    hub::{Hub, HubHandle, Loss},
+    hub::Hub,
+    message::{HubHandle, Loss},
 };
 use crate::{
     access::{Groups, Peer, Place, Quota, Sees, admits},

@@ -26,15 +26,18 @@ const LOCK_NAME: &str = "agent.lock";
 pub enum BindError {
     /// Another agent serves this folder.
     #[error(
-        "another agent{} holds {}: attach to it, or set AX_SOCKET to a socket in another folder",
+        "another agent{} holds {}: {}, or set AX_SOCKET to a socket in another folder",
         pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default(),
-        lock.display()
+        lock.display(),
+        if *embedded { "an ax-top runs it; quit that" } else { "attach to it" }
     )]
     AlreadyRunning {
         /// The lock that it holds.
         lock: PathBuf,
         /// Its process id, where the lock file tells it.
         pid: Option<u32>,
+        /// Whether it runs inside an `ax-top`.
+        embedded: bool,
     },
     /// The folder of a per-user socket is not ours alone.
     #[error(transparent)]
@@ -98,7 +101,7 @@ impl BoundSocket {
         } else if config.private_folder {
             check_private_folder(&folder)?;
         }
-        let lock = lock(&folder.join(LOCK_NAME))?;
+        let lock = lock(&folder.join(LOCK_NAME), config.embedded)?;
         let listener = listen(&path, socket_mode)?;
         Ok((Self { path, _lock: lock }, listener))
     }
@@ -142,7 +145,7 @@ fn check_public_folder(folder: &Path) -> Result<(), BindError> {
     Ok(())
 }
 
-fn lock(path: &Path) -> Result<File, BindError> {
+fn lock(path: &Path, embedded: bool) -> Result<File, BindError> {
     let mut file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -156,10 +159,13 @@ fn lock(path: &Path) -> Result<File, BindError> {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut text = String::new();
-            let told = file.read_to_string(&mut text).ok();
+            // Without the text, the lock still says all that matters.
+            let _ = file.take(MAX_LOCK_BYTES).read_to_string(&mut text);
+            let owner = Owner::read(&text);
             return Err(BindError::AlreadyRunning {
                 lock: path.to_owned(),
-                pid: told.and_then(|_| text.trim().parse().ok()),
+                pid: owner.as_ref().map(|owner| owner.pid),
+                embedded: owner.is_some_and(|owner| owner.embedded),
             });
         }
         Err(TryLockError::Error(source)) => return Err(failed("lock", path)(source)),
@@ -169,19 +175,44 @@ fn lock(path: &Path) -> Result<File, BindError> {
             path: path.to_owned(),
         });
     }
+    let program = if embedded { EMBEDDED } else { "" };
     file.set_len(0)
         .and_then(|()| file.rewind())
-        .and_then(|()| writeln!(file, "{}", process::id()))
+        .and_then(|()| writeln!(file, "{}{program}", process::id()))
         .map_err(failed("write our process id to", path))?;
     Ok(file)
 }
 
-/// Whether a lock file is new, or holds what an agent writes into it: a process id.
+/// Longest text of a lock that is read.
+const MAX_LOCK_BYTES: u64 = 64;
+
+/// What follows the process id in the lock of an agent inside an `ax-top`.
+const EMBEDDED: &str = " ax-top";
+
+/// What an agent writes into its lock.
+struct Owner {
+    pid: u32,
+    embedded: bool,
+}
+
+impl Owner {
+    /// `None` for what no agent has written.
+    fn read(text: &str) -> Option<Self> {
+        let text = text.trim_end();
+        let pid = text.strip_suffix(EMBEDDED);
+        Some(Self {
+            pid: pid.unwrap_or(text).parse().ok()?,
+            embedded: pid.is_some(),
+        })
+    }
+}
+
+/// Whether a lock file is new, or holds what an agent writes into it.
 fn left_by_an_agent(file: &mut File) -> io::Result<bool> {
     let mut bytes = Vec::new();
-    file.take(64).read_to_end(&mut bytes)?;
+    file.take(MAX_LOCK_BYTES).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
-    Ok(bytes.is_empty() || text.trim().parse::<u32>().is_ok())
+    Ok(bytes.is_empty() || Owner::read(&text).is_some())
 }
 
 /// Removes a socket that a dead agent left, and nothing else. The lock is held, so no agent listens there.
@@ -255,7 +286,16 @@ mod tests {
         assert!(text.contains("agent.lock"), "{text}");
         assert!(text.contains(&format!("pid {}", process::id())), "{text}");
         drop(first);
-        BoundSocket::bind(&config).expect("the lock is free again");
+        let embedded = Config {
+            embedded: true,
+            ..config.clone()
+        };
+        let first = BoundSocket::bind(&embedded).expect("the lock is free again");
+        let text = BoundSocket::bind(&config).expect_err("is refused").to_string();
+        assert!(text.contains("an ax-top runs it; quit that"), "{text}");
+        assert!(text.contains(&format!("pid {}", process::id())), "{text}");
+        drop(first);
+        BoundSocket::bind(&config).expect("what an embedded agent left is taken over");
     }
 
     #[test]

@@ -145,6 +145,7 @@ fn lanes(window: Window<'_>, quantiles: &WindowQuantiles<'_>) -> Vec<LaneView> {
                 full_ns: full_since.map(|since| newest_mono_ns.saturating_sub(since)),
                 counters: lane.counters,
                 rates: window.lane_rates(place, entry),
+                recent: window.lane_recent_rates(place, entry),
                 queue_wait,
                 run,
             }

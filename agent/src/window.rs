@@ -15,6 +15,9 @@ use crate::history::{
     WINDOW_NS, per_second, quantile,
 };
 
+/// What [`LaneView::recent`](ax_wire::view::LaneView::recent) covers: one second would make a slow lane flicker.
+const RECENT_SECONDS: usize = 2;
+
 /// A read-only view of one service's history.
 #[derive(Clone, Copy, Debug)]
 pub struct Window<'a> {
@@ -178,24 +181,38 @@ impl<'a> Window<'a> {
 
     /// The rates of one lane over the window.
     pub(crate) fn lane_rates(self, place: usize, lane: &Entry<Lane>) -> Rates {
-        self.rates(lane.born, |second| {
+        self.rates(self.seconds(), lane.born, |second| {
+            second.lanes.get(place)?.map(|lane| lane.counts)
+        })
+    }
+
+    /// The rates of one lane over its newest [`RECENT_SECONDS`]: a minute's would make a lane that has just come to a stop
+    /// look well.
+    pub(crate) fn lane_recent_rates(self, place: usize, lane: &Entry<Lane>) -> Rates {
+        let newest = self.seconds().take(RECENT_SECONDS);
+        self.rates(newest, lane.born, |second| {
             second.lanes.get(place)?.map(|lane| lane.counts)
         })
     }
 
     /// The rates of one type over the window.
     pub(crate) fn type_rates(self, place: usize, r#type: &Entry<Type>) -> Rates {
-        self.rates(r#type.born, |second| {
+        self.rates(self.seconds(), r#type.born, |second| {
             second.types.get(place)?.map(|r#type| r#type.counts)
         })
     }
 
     /// Sums over the real time of the seconds that have one. Seconds before the thing was born count as time in which
     /// nothing happened to it.
-    fn rates(self, born: u64, of: impl Fn(&Second) -> Option<Counts>) -> Rates {
+    fn rates(
+        self,
+        seconds: impl Iterator<Item = &'a Second>,
+        born: u64,
+        of: impl Fn(&Second) -> Option<Counts>,
+    ) -> Rates {
         let mut interval_ns = 0;
         let [mut submitted, mut finished, mut unsuccessful, mut rejected] = [0_u64; 4];
-        for second in self.seconds() {
+        for second in seconds {
             interval_ns += second.interval_ns.unwrap_or(0);
             let counts = of(second).filter(|_| second.number >= born);
             let counts = counts.unwrap_or_default();

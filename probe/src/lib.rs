@@ -29,6 +29,7 @@ mod hooks;
 mod incident;
 mod probe;
 mod publisher;
+pub mod recorder;
 mod runtime;
 mod shared;
 pub mod slot;

@@ -6,12 +6,16 @@ use std::{
     io,
     panic::{AssertUnwindSafe, Location, catch_unwind},
     path::PathBuf,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    process,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
-use ax_wire::incident::Reason;
+use ax_wire::{incident::Reason, recorder::RecorderDump};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
@@ -19,6 +23,7 @@ use crate::{
     clock::duration_ns,
     incident::{Limits, MAX_LABEL_CHARS},
     publisher::Publisher,
+    recorder::{self, DEFAULT_RECORDER_BYTES, DumpError},
     runtime,
     shared::{Settings, Shared},
     spawn::Named,
@@ -42,13 +47,18 @@ pub const DEFAULT_SNAPSHOT_COOLDOWN: Duration = Duration::from_mins(1);
 /// that is known.
 pub const DEFAULT_QUIET_START: Duration = Duration::from_secs(10);
 
-/// How long [`Probe::shutdown`] waits for the probe's threads.
+/// How long [`Probe::shutdown`], and dropping the last [`Probe`], waits for the probe's threads.
 pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(700);
 
 /// Set to anything but `0` or the empty string, it switches the probe off: [`Builder::install`] then does nothing.
 pub const DISABLE_ENV: &str = "AX_DISABLE";
 
-/// The probe of this process. Cheap to clone; dropping it changes nothing, so that one line in `main` is enough.
+/// The probe of this process, as long as it lives: keep it until the service ends.
+///
+/// Dropping the last clone says goodbye to the agent and ends the probe, as [`shutdown`](Self::shutdown) does, so that a
+/// service which returns from `main` is shown as ended and not as lost. `let _ = ..` and a call whose result nobody
+/// takes drop it at once, and then nothing is observed: write `let _probe = ..`. Each installation returns a clone of
+/// the same, one for each runtime.
 ///
 /// Two threads of its own, `ax-watchdog` and `ax-publisher`, do all the work, so they go on while every worker is
 /// blocked. A process that forks has them in the parent only: nothing writes to the connection in the child, whose copy
@@ -66,9 +76,25 @@ pub const DISABLE_ENV: &str = "AX_DISABLE";
 /// holds the process. What is left out so is counted and shown. A folder that cannot be written to is logged once, as a
 /// `tracing` error, and each snapshot that it costs is counted.
 #[derive(Clone)]
+#[must_use = "the probe ends when it is dropped: keep it until the service ends (`let _probe = ..`)"]
 pub struct Probe {
     /// `None`: switched off.
-    shared: Option<Arc<Shared>>,
+    guard: Option<Arc<Guard>>,
+}
+
+/// Ends the probe when its last clone is dropped.
+struct Guard {
+    shared: Arc<Shared>,
+    /// The process that installed it. A fork copies it, but not the threads.
+    pid: u32,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if process::id() == self.pid {
+            end(&self.shared);
+        }
+    }
 }
 
 /// Why a probe could not be installed.
@@ -91,11 +117,49 @@ pub enum InstallError {
 
 struct Installed {
     shared: Arc<Shared>,
+    guard: Weak<Guard>,
     threads: Vec<JoinHandle<()>>,
+    /// Another name was given to a later installation, and the log says so.
+    warned_of_name: AtomicBool,
 }
 
-/// The probe of the process. Locked by install and shutdown only.
+/// The probe of the process. Locked by its installation and its end only, until that is over: what is installed
+/// meanwhile begins after it.
 static INSTALLED: Mutex<Option<Installed>> = Mutex::new(None);
+
+/// Ends this probe, if it is installed still.
+fn end(shared: &Arc<Shared>) {
+    let mut installed = INSTALLED.lock();
+    if let Some(of_this) = installed.take_if(|installed| Arc::ptr_eq(&installed.shared, shared)) {
+        of_this.end();
+    }
+}
+
+impl Installed {
+    fn end(self) {
+        self.shared.stop();
+        recorder::stop();
+        let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
+        while self.threads.iter().any(|thread| !thread.is_finished()) {
+            if Instant::now() >= deadline {
+                break;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        runtime::forget(|_| true);
+    }
+
+    fn warn_of_other_name(&self, name: &str) {
+        let own = &self.shared.settings.service;
+        if own != name && !self.warned_of_name.swap(true, Relaxed) {
+            tracing::warn!(
+                installed = own,
+                ignored = name,
+                "the process has a probe under another name, which stays"
+            );
+        }
+    }
+}
 
 /// Settings of a probe. Made by [`Probe::builder`].
 #[must_use = "nothing is observed until it is installed"]
@@ -111,7 +175,7 @@ impl Probe {
     /// ```no_run
     /// #[tokio::main]
     /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    ///     ax_probe::Probe::builder("checkout").install()?;
+    ///     let _probe = ax_probe::Probe::builder("checkout").install()?;
     ///     // the service as it was
     ///     Ok(())
     /// }
@@ -131,6 +195,7 @@ impl Probe {
                     cooldown_ns: duration_ns(DEFAULT_SNAPSHOT_COOLDOWN),
                     quiet_start_ns: duration_ns(DEFAULT_QUIET_START),
                 },
+                recorder_bytes: DEFAULT_RECORDER_BYTES,
                 snapshot_folder: None,
             },
         }
@@ -139,15 +204,15 @@ impl Probe {
     /// Whether anything is observed: `false` where [`DISABLE_ENV`] is set.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
-        self.shared.is_some()
+        self.guard.is_some()
     }
 
     /// Threads of the probe that ended by a panic, which is a fault of the probe: what they did is missing since then,
     /// the service goes on. 0 as long as all is well.
     #[must_use]
     pub fn panicked_threads(&self) -> u64 {
-        let shared = self.shared.as_ref();
-        shared.map_or(0, |shared| shared.panics.load(Relaxed))
+        let guard = self.guard.as_ref();
+        guard.map_or(0, |guard| guard.shared.panics.load(Relaxed))
     }
 
     /// Gives a name to the body of a `block_on`, which is no task and so is not seen otherwise: on a multi-thread
@@ -189,34 +254,33 @@ impl Probe {
     /// # }
     /// ```
     pub fn capture(&self, label: &str) {
-        if let Some(shared) = &self.shared {
+        if let Some(guard) = &self.guard {
             let label = label.chars().take(MAX_LABEL_CHARS).collect();
-            shared.incidents.ask(Reason::Code { label });
-            shared.watchdog.nudge();
+            guard.shared.incidents.ask(Reason::Code { label });
+            guard.shared.watchdog.nudge();
         }
     }
 
-    /// Says goodbye to the agent and ends the probe's threads. A probe may be installed anew afterwards.
+    /// What the [flight recorder](crate::recorder) holds now, with a receipt of what that covers. Takes some milliseconds
+    /// on the calling thread; recording goes on meanwhile. An incident carries the newest of it by itself.
+    ///
+    /// # Errors
+    ///
+    /// [`DumpError`]: there is no recorder, or another dump is being taken.
+    pub fn recorded(&self) -> Result<RecorderDump, DumpError> {
+        recorder::dump(usize::MAX)
+    }
+
+    /// Says goodbye to the agent and ends the probe's threads, whatever clones there are. Once it has ended, dropping
+    /// them does nothing. A probe may be installed anew afterwards.
     ///
     /// Blocks the calling thread until both have ended, some milliseconds and [`SHUTDOWN_TIMEOUT`] at most. A service
-    /// that ends without it is shown as lost instead of ended; nothing else is different.
+    /// that ends without this and without dropping the probe, by `process::exit` or a signal, is shown as lost instead
+    /// of ended; nothing else is different.
     pub fn shutdown(&self) {
-        let Some(shared) = &self.shared else { return };
-        let Some(installed) = INSTALLED
-            .lock()
-            .take_if(|installed| Arc::ptr_eq(&installed.shared, shared))
-        else {
-            return;
-        };
-        shared.stop();
-        let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
-        while installed.threads.iter().any(|thread| !thread.is_finished()) {
-            if Instant::now() >= deadline {
-                break;
-            }
-            thread::sleep(Duration::from_millis(1));
+        if let Some(guard) = &self.guard {
+            end(&guard.shared);
         }
-        runtime::forget(|_| true);
     }
 }
 
@@ -279,8 +343,8 @@ impl Builder {
     /// Whether the injected task sleeps for a millisecond, to see how late the runtime's timer is.
     ///
     /// Unless set, it does where the runtime has a timer. Whether it has one can only be tried: on a runtime without
-    /// `enable_time` the try is one caught panic on the probe's own thread, whose message the panic hook prints; `false`
-    /// spares it. In a program that is built with `panic = "abort"` it cannot be tried, and the probe stays off unless
+    /// `enable_time` the try is one panic of a thread that is there for it alone, `ax-timer-check`, whose message the
+    /// panic hook prints; `false` spares it. In a program that is built with `panic = "abort"` it cannot be tried, and the probe stays off unless
     /// this is `true`, which then promises that every runtime it is installed on has called `enable_time`.
     ///
     /// While a test of the service pauses tokio's clock the probe does not sleep, so that it does not drive virtual time
@@ -297,10 +361,18 @@ impl Builder {
         self
     }
 
+    /// Memory of the [flight recorder](crate::recorder): [`DEFAULT_RECORDER_BYTES`] unless set, 0 for none. More covers
+    /// a longer time before an incident. The first installation of the process decides.
+    pub fn recorder_bytes(mut self, bytes: usize) -> Self {
+        self.settings.recorder_bytes = bytes;
+        self
+    }
+
     /// Observes the runtime that this is called in, whichever flavor, from now on. Takes some 100 us.
     ///
-    /// A process has one probe: when one is installed already, this adds the runtime to it, and the settings of the
-    /// first installation stay. Runtimes may come and go; one that was dropped is forgotten within 200 ms.
+    /// A process has one probe: when one is installed already, this adds the runtime to it and returns a clone of its
+    /// guard, and the settings of the first installation stay, its name among them; the log warns once of another name.
+    /// Runtimes may come and go; one that was dropped is forgotten within 200 ms.
     ///
     /// A `current_thread` runtime that nobody drives (no `block_on` is running) cannot be told from one that is
     /// blocked: give the probe one that is driven all the time.
@@ -320,29 +392,25 @@ impl Builder {
     /// [`InstallError::Thread`].
     pub fn install_on(self, handle: &Handle) -> Result<Probe, InstallError> {
         if disabled() {
-            return Ok(Probe { shared: None });
+            return Ok(Probe { guard: None });
         }
         let mut installed = INSTALLED.lock();
+        if let Some(of_before) = installed.as_ref()
+            && let Some(guard) = of_before.guard.upgrade()
+        {
+            of_before.warn_of_other_name(&self.settings.service);
+            runtime::add(handle, guard.shared.settings.timer_probe);
+            return Ok(Probe { guard: Some(guard) });
+        }
+        if let Some(of_before) = installed.take() {
+            // Its last clone is being dropped by another thread, which waits for the lock.
+            of_before.end();
+        }
         // Before the threads begin, so that the first hello names it.
-        runtime::add(handle);
-        let shared = if let Some(installed) = installed.as_ref() {
-            if installed.shared.settings.service != self.settings.service {
-                tracing::warn!(
-                    installed = installed.shared.settings.service,
-                    ignored = self.settings.service,
-                    "the process has a probe under another name, which stays"
-                );
-            }
-            Arc::clone(&installed.shared)
-        } else {
-            let started = start(self.settings)?;
-            let shared = Arc::clone(&started.shared);
-            *installed = Some(started);
-            shared
-        };
-        Ok(Probe {
-            shared: Some(shared),
-        })
+        runtime::add(handle, self.settings.timer_probe);
+        let (started, guard) = start(self.settings)?;
+        *installed = Some(started);
+        Ok(Probe { guard: Some(guard) })
     }
 }
 
@@ -357,16 +425,24 @@ fn disabled() -> bool {
     env::var_os(DISABLE_ENV).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
-fn start(settings: Settings) -> Result<Installed, InstallError> {
+fn start(settings: Settings) -> Result<(Installed, Arc<Guard>), InstallError> {
+    recorder::start(settings.recorder_bytes);
     let shared = Arc::new(Shared::new(settings));
     let watchdog = start_thread("ax-watchdog", &shared, Watchdog::run)?;
     let publisher = start_thread("ax-publisher", &shared, Publisher::run).inspect_err(|_| {
         shared.stop();
     })?;
-    Ok(Installed {
+    let guard = Arc::new(Guard {
+        shared: Arc::clone(&shared),
+        pid: process::id(),
+    });
+    let installed = Installed {
         shared,
+        guard: Arc::downgrade(&guard),
         threads: vec![watchdog, publisher],
-    })
+        warned_of_name: AtomicBool::new(false),
+    };
+    Ok((installed, guard))
 }
 
 fn start_thread(

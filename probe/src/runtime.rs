@@ -1,11 +1,15 @@
 //! The runtimes that the probe watches.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{
-        AtomicBool, AtomicU64, AtomicUsize,
-        Ordering::{Acquire, Relaxed, Release},
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{
+            AtomicBool, AtomicU64, AtomicUsize,
+            Ordering::{Acquire, Relaxed, Release},
+        },
     },
+    thread,
+    time::Duration,
 };
 
 use ax_wire::{
@@ -24,6 +28,8 @@ pub(crate) struct Watched {
     pub(crate) info: RuntimeInfo,
     /// Set once the runtime has dropped a task of ours, which it does only when it is dropped itself.
     gone: AtomicBool,
+    /// A sleep on it is safe.
+    timer: AtomicBool,
     /// Which workers are in a stall now.
     stalled: Box<[AtomicBool]>,
     blocking_lag_ns: AtomicU64,
@@ -48,6 +54,7 @@ impl Watched {
                 workers: workers as u32,
             },
             gone: AtomicBool::new(false),
+            timer: AtomicBool::new(false),
             stalled: (0..workers).map(|_| AtomicBool::new(false)).collect(),
             blocking_lag_ns: AtomicU64::new(UNKNOWN),
             blocking_running: AtomicU64::new(0),
@@ -61,6 +68,36 @@ impl Watched {
     /// The runtime was dropped: the watchdog forgets it at its next tick.
     pub(crate) fn set_gone(&self) {
         self.gone.store(true, Relaxed);
+    }
+
+    /// Whether a sleep on it is safe, as far as the probe knows yet.
+    pub(crate) fn has_timer(&self) -> bool {
+        self.timer.load(Relaxed)
+    }
+
+    /// Finds out whether a sleep on this runtime is safe, unless `asked` says not to. tokio says so in one way only: the
+    /// sleep panics where `enable_time` was not called. So it is tried, on a thread of its own, since a panic hook may
+    /// take its time (it may print a backtrace), for which neither the watchdog nor the service is to wait.
+    ///
+    /// Where a panic ends the process it cannot be tried: then only a service that has asked for the timer probe gets it.
+    fn find_timer(self: &Arc<Self>, asked: Option<bool>) {
+        match asked {
+            Some(false) => {}
+            asked if cfg!(panic = "abort") => self.timer.store(asked == Some(true), Relaxed),
+            _ => {
+                let watched = Arc::clone(self);
+                let check = move || {
+                    let inside = watched.handle.enter();
+                    drop(tokio::time::sleep(Duration::from_millis(1)));
+                    drop(inside);
+                    watched.timer.store(true, Relaxed);
+                };
+                let thread = thread::Builder::new().name("ax-timer-check".to_owned());
+                if let Err(error) = thread.spawn(check) {
+                    tracing::warn!(%error, "cannot tell whether the runtime has a timer: its lag is not measured");
+                }
+            }
+        }
     }
 
     pub(crate) fn is_stalled(&self, worker: u32) -> bool {
@@ -100,20 +137,25 @@ fn known() -> &'static RwLock<Known> {
     KNOWN.get_or_init(RwLock::default)
 }
 
-/// Watches a runtime from now on. One that is watched already stays as it is.
-pub(crate) fn add(handle: &Handle) {
-    let mut known = known().write();
-    if known
-        .runtimes
-        .iter()
-        .any(|of| of.handle.id() == handle.id())
-    {
-        return;
-    }
-    known.last += 1;
-    let watched = Watched::new(RuntimeId(known.last), handle);
-    known.runtimes.push(Arc::new(watched));
-    GENERATION.fetch_add(1, Release);
+/// Watches a runtime from now on, and its timer unless `timer_probe` says not to. One that is watched already stays as
+/// it is.
+pub(crate) fn add(handle: &Handle, timer_probe: Option<bool>) {
+    let watched = {
+        let mut known = known().write();
+        if known
+            .runtimes
+            .iter()
+            .any(|of| of.handle.id() == handle.id())
+        {
+            return;
+        }
+        known.last += 1;
+        let watched = Arc::new(Watched::new(RuntimeId(known.last), handle));
+        known.runtimes.push(Arc::clone(&watched));
+        GENERATION.fetch_add(1, Release);
+        watched
+    };
+    watched.find_timer(timer_probe);
 }
 
 /// The runtimes that are alive, as far as the probe knows.
@@ -167,13 +209,13 @@ mod tests {
         };
         let (first, second) = (build(), build());
         assert_eq!(id(&first), None);
-        add(first.handle());
+        add(first.handle(), Some(false));
         let first_id = id(&first).expect("known");
-        add(first.handle());
+        add(first.handle(), Some(false));
         assert_eq!(id(&first), Some(first_id));
         forget(|of| of.info.id.0 == first_id);
         assert_eq!(id(&first), None);
-        add(second.handle());
+        add(second.handle(), Some(false));
         let second_id = id(&second).expect("known");
         assert!(second_id > first_id);
         forget(|of| of.info.id.0 == second_id);

@@ -14,6 +14,7 @@ use tokio::task::{self, JoinHandle};
 
 use crate::{
     clock::now_ns,
+    recorder,
     runtime::{self, Watched},
     slot::{self, Subject},
     task_type::{End, TaskType, task_type},
@@ -162,7 +163,9 @@ impl Life {
             let polled = poll();
             end_ns = now_ns();
             // Before the slot is left: who sees the poll gone then finds its length.
-            task.polled(end_ns.saturating_sub(start_ns));
+            let poll_ns = end_ns.saturating_sub(start_ns);
+            task.polled(poll_ns);
+            recorder::polled(&span.subject, poll_ns, end_ns);
             polled
         });
         self.polling = false;

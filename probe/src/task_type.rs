@@ -8,7 +8,7 @@ use std::{
     panic::Location,
     sync::{
         OnceLock,
-        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -18,7 +18,7 @@ use ax_wire::{
     incident::CountOf,
     sample::{JobCounters, TaskKind, TypeSample},
 };
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::{histogram::AtomicHistogram, slot};
 
@@ -33,12 +33,16 @@ const SHARDS: usize = 16;
 
 /// One name. Recording never blocks and costs some nanoseconds.
 pub struct TaskType {
+    /// Its place among all.
+    index: u16,
     name: Box<str>,
     kind: TaskKind,
     lane: Option<Box<str>>,
     place: Option<&'static Location<'static>>,
     /// Whether a poll of it outside the workers holds up its runtime: see [`TaskType::set_root`].
     root: AtomicBool,
+    /// The run times that samples have taken out of the shards.
+    told_runs: Mutex<Option<LatencyHistogram>>,
     shards: [OnceLock<Box<Shard>>; SHARDS],
 }
 
@@ -49,8 +53,6 @@ struct Shard {
     queue_wait: OnceLock<AtomicHistogram>,
     run: OnceLock<AtomicHistogram>,
     poll: OnceLock<AtomicHistogram>,
-    pending: AtomicI64,
-    running: AtomicI64,
     submitted: AtomicU64,
     rejected: AtomicU64,
     started: AtomicU64,
@@ -59,6 +61,52 @@ struct Shard {
     panicked: AtomicU64,
     timed_out: AtomicU64,
     cancelled: AtomicU64,
+    /// Of the cancelled, those that were queued.
+    left_queue: AtomicU64,
+    /// Of the cancelled, those that waited for a time or for others.
+    left_waiting: AtomicU64,
+    /// Accepted, to wait before they are queued.
+    parked: AtomicU64,
+    /// Queued after they had waited.
+    readied: AtomicU64,
+    /// Attempts that ended and were followed by a wait.
+    retried: AtomicU64,
+}
+
+/// What is queued and what runs follow from the other counts, so that a job writes each of its steps once.
+#[derive(Default)]
+struct Flow {
+    pending: i64,
+    running: i64,
+}
+
+impl Flow {
+    fn add(&mut self, shard: &Shard) {
+        let get = |counter: &AtomicU64| counter.load(Relaxed).cast_signed();
+        let (started, left_queue) = (get(&shard.started), get(&shard.left_queue));
+        self.pending += get(&shard.submitted) - get(&shard.parked) + get(&shard.readied);
+        self.pending -= started + left_queue;
+        let ends = [
+            &shard.succeeded,
+            &shard.failed,
+            &shard.panicked,
+            &shard.timed_out,
+            &shard.cancelled,
+            &shard.retried,
+        ];
+        self.running += started + left_queue + get(&shard.left_waiting);
+        self.running -= ends.into_iter().map(get).sum::<i64>();
+    }
+
+    /// The shards are read one after the other, so a sum may be off by what moved meanwhile, even below zero. Tasks
+    /// start without having been submitted.
+    fn pending(&self) -> u64 {
+        self.pending.max(0) as u64
+    }
+
+    fn running(&self) -> u64 {
+        self.running.max(0) as u64
+    }
 }
 
 /// How a job or task ended.
@@ -77,6 +125,11 @@ pub enum End {
 }
 
 impl TaskType {
+    /// Its place in [`all`].
+    pub(crate) fn index(&self) -> u16 {
+        self.index
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -97,9 +150,19 @@ impl TaskType {
 
     /// A job was accepted and is queued.
     pub fn submitted(&self) {
+        self.shard().submitted.fetch_add(1, Relaxed);
+    }
+
+    /// A job was accepted, and waits before it is queued.
+    pub fn submitted_waiting(&self) {
         let shard = self.shard();
         shard.submitted.fetch_add(1, Relaxed);
-        shard.pending.fetch_add(1, Relaxed);
+        shard.parked.fetch_add(1, Relaxed);
+    }
+
+    /// A job that has waited is queued.
+    pub fn readied(&self) {
+        self.shard().readied.fetch_add(1, Relaxed);
     }
 
     /// A job was refused.
@@ -110,33 +173,45 @@ impl TaskType {
     /// A queued job begins, after `queue_wait_ns` in the queue.
     pub fn started_after(&self, queue_wait_ns: u64) {
         let shard = self.shard();
-        shard.pending.fetch_sub(1, Relaxed);
         shard
             .queue_wait
             .get_or_init(AtomicHistogram::new)
             .record_ns(queue_wait_ns);
         shard.started.fetch_add(1, Relaxed);
-        shard.running.fetch_add(1, Relaxed);
     }
 
     /// A task, which knows no queue, begins.
     pub fn started(&self) {
-        let shard = self.shard();
-        shard.started.fetch_add(1, Relaxed);
-        shard.running.fetch_add(1, Relaxed);
+        self.shard().started.fetch_add(1, Relaxed);
     }
 
     /// A queued job was cancelled before it began.
     pub fn cancelled_in_queue(&self) {
         let shard = self.shard();
-        shard.pending.fetch_sub(1, Relaxed);
+        shard.left_queue.fetch_add(1, Relaxed);
         shard.cancelled.fetch_add(1, Relaxed);
+    }
+
+    /// A job was cancelled while it waited for a time or for others.
+    pub fn cancelled_while_waiting(&self) {
+        let shard = self.shard();
+        shard.left_waiting.fetch_add(1, Relaxed);
+        shard.cancelled.fetch_add(1, Relaxed);
+    }
+
+    /// An attempt has ended after `run_ns`, and the job waits again.
+    pub fn retried(&self, run_ns: u64) {
+        let shard = self.shard();
+        shard
+            .run
+            .get_or_init(AtomicHistogram::new)
+            .record_ns(run_ns);
+        shard.retried.fetch_add(1, Relaxed);
     }
 
     /// What began has ended, after `run_ns`.
     pub fn ended(&self, end: End, run_ns: u64) {
         let shard = self.shard();
-        shard.running.fetch_sub(1, Relaxed);
         shard
             .run
             .get_or_init(AtomicHistogram::new)
@@ -179,14 +254,33 @@ impl TaskType {
 
     /// Queued now.
     fn pending(&self) -> u64 {
-        let shards = self.shards.iter().filter_map(OnceLock::get);
-        let pending: i64 = shards.map(|shard| shard.pending.load(Relaxed)).sum();
-        pending.max(0) as u64
+        let mut flow = Flow::default();
+        for shard in self.shards.iter().filter_map(OnceLock::get) {
+            flow.add(shard);
+        }
+        flow.pending()
+    }
+
+    /// How long the runs took that ended since the process started; `None` before the first. Copies up to 15 KiB a
+    /// worker.
+    #[must_use]
+    pub fn run_times(&self) -> Option<LatencyHistogram> {
+        let mut all = self.told_runs.lock().clone();
+        for shard in self.shards.iter().filter_map(OnceLock::get) {
+            if let Some(run) = shard.run.get() {
+                run.copy_into(all.get_or_insert_default());
+            }
+        }
+        all.filter(|all| !all.is_empty())
     }
 
     /// The counts so far, and the histograms since the last call.
     pub(crate) fn sample(&self) -> TypeSample {
-        self.gather(AtomicHistogram::drain_into)
+        let sample = self.gather(AtomicHistogram::drain_into);
+        if let Some(run) = &sample.run {
+            self.told_runs.lock().get_or_insert_default().merge(run);
+        }
+        sample
     }
 
     /// The same, with the histograms left for the next sample.
@@ -196,7 +290,7 @@ impl TaskType {
 
     fn gather(&self, read: fn(&AtomicHistogram, &mut LatencyHistogram)) -> TypeSample {
         let mut counters = JobCounters::default();
-        let (mut pending, mut running) = (0_i64, 0_i64);
+        let mut flow = Flow::default();
         let mut histograms: [Option<LatencyHistogram>; 3] = [None, None, None];
         for shard in self.shards.iter().filter_map(OnceLock::get) {
             counters.submitted_total += shard.submitted.load(Relaxed);
@@ -207,8 +301,7 @@ impl TaskType {
             counters.panicked_total += shard.panicked.load(Relaxed);
             counters.timed_out_total += shard.timed_out.load(Relaxed);
             counters.cancelled_total += shard.cancelled.load(Relaxed);
-            pending += shard.pending.load(Relaxed);
-            running += shard.running.load(Relaxed);
+            flow.add(shard);
             let sources = [&shard.queue_wait, &shard.run, &shard.poll];
             for (merged, source) in histograms.iter_mut().zip(sources) {
                 if let Some(source) = source.get() {
@@ -222,9 +315,8 @@ impl TaskType {
             kind: self.kind,
             lane: self.lane.as_deref().map(str::to_owned),
             place: self.place.map(place_text),
-            // The shards are read one after the other, so a sum may be off by what moved meanwhile, even below zero.
-            running: running.max(0) as u64,
-            pending: pending.max(0) as u64,
+            running: flow.running(),
+            pending: flow.pending(),
             counters,
             queue_wait,
             run,
@@ -266,11 +358,13 @@ impl Registry {
         // Leaked on purpose: the slot of a thread names its type without counting references on each poll. At most
         // `MAX_TYPES` and one `other` for each kind.
         let made: &'static TaskType = Box::leak(Box::new(TaskType {
+            index: self.all.len() as u16,
             name: Box::from(name),
             kind,
             lane: lane.map(Box::from),
             place,
             root: AtomicBool::new(false),
+            told_runs: Mutex::default(),
             shards: [const { OnceLock::new() }; SHARDS],
         }));
         self.by_name.entry(Box::from(name)).or_default().push(made);
@@ -314,16 +408,24 @@ pub fn task_type(
     }
 }
 
+/// Every type that was ever used, in the order of their first use.
+pub(crate) fn all() -> Vec<&'static TaskType> {
+    registry().read().all.clone()
+}
+
+/// The type of this name, kind and lane, where there is one.
+pub(crate) fn find(kind: TaskKind, lane: Option<&str>, name: &str) -> Option<&'static TaskType> {
+    registry().read().find(kind, lane, name)
+}
+
 /// A sample of every type that was ever used.
 pub(crate) fn sample_all() -> Vec<TypeSample> {
-    let all = registry().read().all.clone();
-    all.into_iter().map(TaskType::sample).collect()
+    all().into_iter().map(TaskType::sample).collect()
 }
 
 /// The same, with the histograms left for the next sample.
 pub(crate) fn peek_all() -> Vec<TypeSample> {
-    let all = registry().read().all.clone();
-    all.into_iter().map(TaskType::peek).collect()
+    all().into_iter().map(TaskType::peek).collect()
 }
 
 /// How many jobs of each type are queued in the lanes of this name, those of none left out. Without histograms, and so

@@ -35,6 +35,7 @@ fn ack() -> ToService {
     ToService::Ack(Ack {
         protocol: PROTOCOL,
         agent_version: "test".into(),
+        embedded: false,
         agent_pid: 1,
     })
 }
@@ -61,6 +62,14 @@ fn samples(agent: &FakeAgent) -> Vec<Sample> {
         .collect()
 }
 
+/// Waits for a sample more than there are.
+fn samples_after_now(agent: &FakeAgent) {
+    let shown = agent.frames().len();
+    agent.wait_from(shown, |frame| {
+        matches!(frame, ToAgent::Sample(_)).then_some(())
+    });
+}
+
 /// The service does its work in its usual time.
 fn assert_service_goes_on(runtime: &Runtime, name: &str) {
     let began = Instant::now();
@@ -76,6 +85,38 @@ fn assert_service_goes_on(runtime: &Runtime, name: &str) {
         "{:?}",
         began.elapsed()
     );
+}
+
+/// What `let _probe = ..` in `main` does.
+#[test]
+fn the_last_guard_to_be_dropped_says_goodbye() {
+    let _turn = turn();
+    let (agent, first, second) = (FakeAgent::start(), runtime(), runtime());
+    let probe = agent.observe(&first);
+    let of_second = install(&second, &agent.socket());
+    let goodbyes = || {
+        let frames = agent.frames();
+        frames.iter().filter(|of| **of == ToAgent::Goodbye).count()
+    };
+    drop(probe.clone());
+    drop(probe);
+    samples_after_now(&agent);
+    assert_eq!(goodbyes(), 0, "one guard is left");
+    let began = Instant::now();
+    drop(of_second);
+    assert!(began.elapsed() < ax_probe::SHUTDOWN_TIMEOUT);
+    agent.wait_for(|frame| (*frame == ToAgent::Goodbye).then_some(()));
+
+    // What has ended can begin anew, and old guards do nothing to the new one.
+    let (third, old) = (agent.observe(&first), install(&second, &agent.socket()));
+    third.shutdown();
+    let fourth = agent.observe(&first);
+    drop((third, old));
+    let before = goodbyes();
+    samples_after_now(&agent);
+    assert_eq!(goodbyes(), before, "the fourth is there");
+    drop(fourth);
+    agent.wait_for(|_| (goodbyes() == before + 1).then_some(()));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::{
 };
 
 use ax_probe::Probe;
-use ax_wire::{RuntimeId, ToAgent, sample::Sample};
+use ax_wire::{RuntimeId, ToAgent, event::Event, sample::Sample};
 use common::{FakeAgent, turn};
 use tokio::runtime::{Builder, Runtime};
 
@@ -45,7 +45,8 @@ fn runtimes_come_and_go_under_numbers_of_their_own() {
     let probe = agent.observe(&first);
     let add = |runtime: &Runtime| {
         let added = Probe::builder("test").install_on(runtime.handle());
-        added.expect("installs");
+        // One guard of several: the probe stays.
+        drop(added.expect("installs"));
     };
     let second = Builder::new_current_thread().build().expect("builds");
     add(&second);
@@ -76,6 +77,50 @@ fn a_runtime_without_a_timer_is_left_alone() {
     assert!(sample.lag.iter().all(|point| point.timer_ns.is_none()));
     assert_eq!(probe.panicked_threads(), 0);
     probe.shutdown();
+}
+
+/// Whether a runtime has a timer shows by a panic, and a panic hook takes the time that it takes.
+#[test]
+fn a_slow_panic_hook_does_not_make_the_watchdog_late() {
+    let _turn = turn();
+    let (hooked, calls) = std::sync::mpsc::channel();
+    let hooked = std::sync::Mutex::new(hooked);
+    let usual_hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let thread = thread::current();
+        thread::sleep(Duration::from_millis(200));
+        let told = (thread.name().map(str::to_owned), panic.to_string());
+        hooked.lock().expect("whole").send(told).expect("wanted");
+    }));
+    let agent = FakeAgent::start();
+    let mut builder = Builder::new_multi_thread();
+    let runtime = builder.worker_threads(1).build().expect("builds");
+    // A busy machine may hold the watchdog up too, but not each time.
+    let late = (0..3).all(|_| {
+        let probe = agent.observe(&runtime);
+        let (thread, message) = calls
+            .recv_timeout(Duration::from_secs(10))
+            .expect("it tries");
+        assert_eq!(thread.as_deref(), Some("ax-timer-check"), "{message}");
+        let shown = agent.frames().len();
+        sample(&agent);
+        probe.shutdown();
+        let frames = agent.frames();
+        let goodbye = |frame: &ToAgent| matches!(frame, ToAgent::Goodbye);
+        let before = frames[..shown].iter().rposition(goodbye);
+        let from = before.map_or(0, |at| at + 1);
+        let events = frames[from..].iter().flat_map(|frame| match frame {
+            ToAgent::Events(of) => of.events.as_slice(),
+            _ => &[],
+        });
+        let gaps = events.filter_map(|event| match event {
+            Event::ObserverNotScheduled(gap) => Some(gap.late_ns),
+            _ => None,
+        });
+        gaps.max() > Some(100_000_000)
+    });
+    std::panic::set_hook(usual_hook);
+    assert!(!late, "the watchdog waited for the panic hook");
 }
 
 #[test]

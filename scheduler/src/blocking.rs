@@ -95,7 +95,7 @@ impl BlockingLane {
         };
         JobBuilder::new(&self.lane.scheduler, job_type, body)
             .lane(&self.lane)
-            .submit::<_, T, Box<dyn Error + Send + Sync>>()
+            .submit()
     }
 }
 

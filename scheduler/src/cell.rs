@@ -11,13 +11,12 @@
 //! that whoever drops the last reference runs no foreign destructor.
 
 use std::{
-    error::Error,
     future::Future,
     mem,
     panic::Location,
     pin::Pin,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{
             AtomicBool, AtomicU32, AtomicU64,
             Ordering::{Acquire, Relaxed, Release},
@@ -37,7 +36,10 @@ use parking_lot::Mutex;
 use pin_project_lite::pin_project;
 use tokio_util::sync::CancellationToken;
 
-use crate::{JobContext, JobError, guard, shared::Shared, state::StateCell};
+use crate::{
+    JobContext, JobError, body::Body, guard, plan::Plan, room::Load, shared::Shared,
+    state::StateCell,
+};
 
 /// What every job has, whatever its closure.
 pub(crate) struct Header {
@@ -49,17 +51,32 @@ pub(crate) struct Header {
     pub(crate) lane: Arc<Shared>,
     /// From its start; `u64::MAX` for none.
     pub(crate) timeout_ns: u64,
-    pub(crate) ready_ns: u64,
-    /// Written once, under the lane's lock, before the state says running.
+    /// When it was queued; until then, when it was submitted. Written under the lane's lock while it is not queued.
+    ready_ns: AtomicU64,
+    /// Written under the lane's lock, before the state says running.
     pub(crate) started_ns: AtomicU64,
+    /// When its last poll ended; 0 before that.
+    polled_ns: AtomicU64,
     /// The runner that has it, written as `started_ns` is.
     pub(crate) runner: AtomicU32,
+    /// Runs begun. Written as `started_ns` is.
+    attempt: AtomicU32,
+    /// What it takes of the queue's bytes.
+    bytes: u32,
     pub(crate) priority: u8,
     pub(crate) state: StateCell,
-    /// Somebody asked for its cancellation while it ran, or its timeout passed.
+    /// Its attempt is to end: it was cancelled, or its timeout passed.
     cancelling: AtomicBool,
+    /// It was cancelled while it ran, so that no other attempt follows. Written under the lane's lock.
+    cancel_wanted: AtomicBool,
+    /// Its end is to be told to the ledger. Written under the lane's lock, or before the job is submitted.
+    watched: AtomicBool,
+    /// It waits in the hands of its lane's spill. Written under the lane's lock.
+    spilled: AtomicBool,
     /// The handle has had the outcome. Of the handle's thread.
     taken: AtomicBool,
+    /// What only some jobs have.
+    plan: OnceLock<Box<Plan>>,
 }
 
 impl Header {
@@ -77,7 +94,12 @@ impl Header {
         timeout_ns: u64,
         ready_ns: u64,
         priority: u8,
+        plan: Option<Box<Plan>>,
+        bytes: u32,
     ) -> Self {
+        let ledger_knows = plan
+            .as_ref()
+            .is_some_and(|plan| plan.name.is_some() || plan.key.is_some());
         Self {
             id,
             trace,
@@ -86,14 +108,88 @@ impl Header {
             place,
             lane,
             timeout_ns,
-            ready_ns,
+            ready_ns: AtomicU64::new(ready_ns),
             started_ns: AtomicU64::new(0),
+            polled_ns: AtomicU64::new(0),
             runner: AtomicU32::new(0),
+            attempt: AtomicU32::new(0),
+            bytes,
             priority,
             state: StateCell::new(),
             cancelling: AtomicBool::new(false),
+            cancel_wanted: AtomicBool::new(false),
+            watched: AtomicBool::new(ledger_knows),
+            spilled: AtomicBool::new(false),
             taken: AtomicBool::new(false),
+            plan: plan.map_or_else(OnceLock::new, OnceLock::from),
         }
+    }
+
+    pub(crate) fn plan(&self) -> Option<&Plan> {
+        self.plan.get().map(|plan| &**plan)
+    }
+
+    pub(crate) fn plan_or_new(&self) -> &Plan {
+        self.plan.get_or_init(Box::default)
+    }
+
+    pub(crate) fn attempt(&self) -> u32 {
+        self.attempt.load(Relaxed)
+    }
+
+    pub(crate) fn begin_attempt(&self) {
+        self.attempt.store(self.attempt() + 1, Relaxed);
+    }
+
+    /// A person has decided that all attempts begin anew.
+    pub(crate) fn forget_attempts(&self) {
+        self.attempt.store(0, Relaxed);
+    }
+
+    pub(crate) fn ready_ns(&self) -> u64 {
+        self.ready_ns.load(Relaxed)
+    }
+
+    pub(crate) fn set_ready_ns(&self, ready_ns: u64) {
+        self.ready_ns.store(ready_ns, Relaxed);
+    }
+
+    pub(crate) fn last_poll_ns(&self) -> Option<u64> {
+        Some(self.polled_ns.load(Relaxed)).filter(|at_ns| *at_ns != 0)
+    }
+
+    pub(crate) fn set_polled(&self, now_ns: u64) {
+        self.polled_ns.store(now_ns, Relaxed);
+    }
+
+    pub(crate) fn want_cancel(&self) {
+        self.cancel_wanted.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_cancel_wanted(&self) -> bool {
+        self.cancel_wanted.load(Relaxed)
+    }
+
+    pub(crate) fn watch(&self) {
+        self.watched.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched.load(Relaxed)
+    }
+
+    pub(crate) fn set_spilled(&self, spilled: bool) {
+        self.spilled.store(spilled, Relaxed);
+    }
+
+    pub(crate) fn is_spilled(&self) -> bool {
+        self.spilled.load(Relaxed)
+    }
+
+    /// Whether it is remembered however it ends.
+    pub(crate) fn keeps_record(&self) -> bool {
+        self.plan()
+            .is_some_and(|plan| plan.keep || plan.name.is_some() || plan.key.is_some())
     }
 
     pub(crate) fn subject(&self) -> Subject {
@@ -109,13 +205,30 @@ impl Header {
         self.cancelling.load(Acquire)
     }
 
+    /// What it takes of its lane's room.
+    pub(crate) fn load(&self) -> Load {
+        Load {
+            jobs: 1,
+            bytes: self.bytes as usize,
+        }
+    }
+
     pub(crate) fn started_ns(&self) -> u64 {
         self.started_ns.load(Relaxed)
     }
 
+    /// How long the attempt has run.
+    pub(crate) fn run_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.started_ns())
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        Duration::from_nanos(self.timeout_ns)
+    }
+
     pub(crate) fn timed_out(&self) -> JobError {
         JobError::TimedOut {
-            after: Duration::from_nanos(self.timeout_ns),
+            after: self.timeout(),
         }
     }
 }
@@ -149,12 +262,20 @@ pub(crate) trait Join<T>: Job {
 pub(crate) trait Run: Send {
     fn job(&self) -> &dyn Job;
 
+    fn shared(&self) -> Arc<dyn Job>;
+
     /// Calls the closure at first, then polls its future; drops the future as soon as it is ready. Runs the user's
     /// code: through [`guard::catch`] only.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<End>;
 
     /// Drops the future before it is ready. Runs the user's code, like `poll`.
     fn drop_future(self: Pin<&mut Self>);
+
+    /// Why its outcome is no success, in words.
+    fn reason(&self) -> Option<Arc<str>>;
+
+    /// Puts back what another attempt needs, and returns how this one ended; `None` where there cannot be another.
+    fn give_back(self: Pin<&mut Self>) -> Option<JobError>;
 
     /// Sets how it ended, in the place of an output, which is dropped: the user's code, like `poll`.
     fn fail(self: Pin<&mut Self>, error: JobError);
@@ -164,29 +285,29 @@ pub(crate) trait Run: Send {
 }
 
 /// What the cell holds for the user.
-enum Content<F, T> {
+enum Content<B: Body> {
     /// Not begun.
-    Body(F),
+    Body(B),
     /// Running, or handed out.
     Empty,
     /// How it ended; every count says so already.
-    Outcome(Result<T, JobError>),
+    Outcome(Result<B::Value, JobError>),
 }
 
-struct Inner<F, T> {
-    content: Content<F, T>,
+struct Inner<B: Body> {
+    content: Content<B>,
     waker: Option<Waker>,
     token: Option<CancellationToken>,
     detached: bool,
 }
 
-pub(crate) struct JobCell<F, T> {
+pub(crate) struct JobCell<B: Body> {
     header: Header,
-    inner: Mutex<Inner<F, T>>,
+    inner: Mutex<Inner<B>>,
 }
 
-impl<F, T> JobCell<F, T> {
-    pub(crate) fn new(header: Header, body: F) -> Self {
+impl<B: Body> JobCell<B> {
+    pub(crate) fn new(header: Header, body: B) -> Self {
         Self {
             header,
             inner: Mutex::new(Inner {
@@ -199,7 +320,7 @@ impl<F, T> JobCell<F, T> {
     }
 
     /// Hands over the outcome: to the handle, or to nobody where that is gone.
-    fn finish(&self, outcome: Result<T, JobError>) {
+    fn finish(&self, outcome: Result<B::Value, JobError>) {
         let (waker, unwanted) = {
             let mut inner = self.inner.lock();
             let (content, unwanted) = if inner.detached {
@@ -223,7 +344,7 @@ impl<F, T> JobCell<F, T> {
         }
     }
 
-    fn take_body(&self) -> Option<F> {
+    fn take_body(&self) -> Option<B> {
         let mut inner = self.inner.lock();
         match mem::replace(&mut inner.content, Content::Empty) {
             Content::Body(body) => Some(body),
@@ -235,13 +356,7 @@ impl<F, T> JobCell<F, T> {
     }
 }
 
-impl<F, Fut, T, E> Job for JobCell<F, T>
-where
-    F: FnOnce(JobContext) -> Fut + Send + 'static,
-    Fut: Future<Output = Result<T, E>> + Send + 'static,
-    T: Send + 'static,
-    E: Into<Box<dyn Error + Send + Sync>> + 'static,
-{
+impl<B: Body> Job for JobCell<B> {
     fn header(&self) -> &Header {
         &self.header
     }
@@ -249,6 +364,7 @@ where
     fn start(self: Arc<Self>) -> Pin<Box<dyn Run>> {
         Box::pin(RunJob {
             cell: self,
+            body: None,
             future: None,
             outcome: None,
         })
@@ -294,11 +410,8 @@ pub(crate) fn warn_of_panic(header: &Header, message: &str) {
     );
 }
 
-impl<F, T> Join<T> for JobCell<F, T>
-where
-    Self: Job,
-{
-    fn poll_outcome(&self, cx: &mut Context<'_>) -> Poll<Result<T, JobError>> {
+impl<B: Body> Join<B::Value> for JobCell<B> {
+    fn poll_outcome(&self, cx: &mut Context<'_>) -> Poll<Result<B::Value, JobError>> {
         // Cloning a waker is the user's code, so it is not done under the lock. A job that has not ended will want one.
         let ended = self.header.state.get().is_end();
         let mut new_waker = (!ended).then(|| cx.waker().clone());
@@ -357,30 +470,31 @@ where
 }
 
 pin_project! {
-    struct RunJob<F, T, Fut> {
-        cell: Arc<JobCell<F, T>>,
+    struct RunJob<B: Body> {
+        cell: Arc<JobCell<B>>,
+        // What another attempt would need.
+        body: Option<B>,
         #[pin]
-        future: Option<Fut>,
-        outcome: Option<Result<T, JobError>>,
+        future: Option<B::Future>,
+        outcome: Option<Result<B::Value, JobError>>,
     }
 }
 
-impl<F, Fut, T, E> Run for RunJob<F, T, Fut>
-where
-    F: FnOnce(JobContext) -> Fut + Send + 'static,
-    Fut: Future<Output = Result<T, E>> + Send + 'static,
-    T: Send + 'static,
-    E: Into<Box<dyn Error + Send + Sync>> + 'static,
-{
+impl<B: Body> Run for RunJob<B> {
     fn job(&self) -> &dyn Job {
         &*self.cell
     }
 
+    fn shared(&self) -> Arc<dyn Job> {
+        Arc::<JobCell<B>>::clone(&self.cell)
+    }
+
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<End> {
         let mut this = self.project();
-        if let Some(body) = this.cell.take_body() {
-            let context = JobContext::new(Arc::<JobCell<F, T>>::clone(this.cell));
-            this.future.set(Some(body(context)));
+        if this.future.is_none() {
+            *this.body = this.cell.take_body();
+            let context = JobContext::new(Arc::<JobCell<B>>::clone(this.cell));
+            this.future.set(B::begin(this.body, context));
         }
         let future = this.future.as_mut().as_pin_mut();
         let future = future.expect("made from the body by the first poll, dropped by the last");
@@ -400,6 +514,25 @@ where
 
     fn drop_future(self: Pin<&mut Self>) {
         self.project().future.set(None);
+    }
+
+    fn reason(&self) -> Option<Arc<str>> {
+        let error = self.outcome.as_ref()?.as_ref().err()?;
+        Some(error.text())
+    }
+
+    fn give_back(self: Pin<&mut Self>) -> Option<JobError> {
+        let this = self.project();
+        let body = this.body.take()?;
+        let error = this.outcome.take()?.err()?;
+        let token = {
+            let mut inner = this.cell.inner.lock();
+            inner.content = Content::Body(body);
+            this.cell.header.cancelling.store(false, Release);
+            inner.token.take()
+        };
+        drop(token);
+        Some(error)
     }
 
     fn fail(self: Pin<&mut Self>, error: JobError) {

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use ax_wire::{JobId, TraceId};
 use tokio_util::sync::CancellationToken;
 
-use crate::cell::Job;
+use crate::{cell::Job, plan::Progress, time};
 
 /// Given to the job's closure.
 ///
@@ -18,6 +18,11 @@ pub struct JobContext {
 impl JobContext {
     pub(crate) fn new(job: Arc<dyn Job>) -> Self {
         Self { job }
+    }
+
+    /// The output of a registered handler, for the job's record.
+    pub(crate) fn keep_output(&self, output: Arc<serde_json::Value>) {
+        *self.job.header().plan_or_new().output.lock() = Some(output);
     }
 
     /// The job.
@@ -36,10 +41,26 @@ impl JobContext {
     /// Which run of the job this is, from 1.
     #[must_use]
     pub fn attempt(&self) -> u32 {
-        1
+        self.job.header().attempt()
     }
 
-    /// Whether the job has been asked to end: by [`JobHandle::cancel`](crate::JobHandle::cancel), by its timeout, or
+    /// A sign of life, for a job that promised them ([`JobBuilder::heartbeat`](crate::JobBuilder::heartbeat)). For any
+    /// other job it does nothing.
+    pub fn heartbeat(&self) {
+        if let Some(plan) = self.job.header().plan() {
+            plan.beat(time::now_ns());
+        }
+    }
+
+    /// Says how far the job is, in steps, bytes or whatever it counts: `done` of `of`, 0 where that is not known.
+    /// Counts as a heartbeat, and shows in [`Scheduler::page`](crate::Scheduler::page).
+    pub fn progress(&self, done: u64, of: u64) {
+        let plan = self.job.header().plan_or_new();
+        *plan.progress.lock() = Progress { done, of };
+        plan.beat(time::now_ns());
+    }
+
+    /// Whether this attempt has been asked to end: by [`JobHandle::cancel`](crate::JobHandle::cancel), by its timeout, or
     /// by the scheduler's shutdown.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {

@@ -10,7 +10,11 @@ use std::{
 
 use ax_wire::{JobId, TraceId};
 
-use crate::{JobError, JobState, cell::Join};
+use crate::{
+    JobError, JobState,
+    cell::{Job, Join},
+    job_ref::JobRef,
+};
 
 /// A submitted job: a future of its result.
 ///
@@ -50,14 +54,24 @@ impl<T> JobHandle<T> {
         self.job.header().state.get()
     }
 
+    /// The job without its result: to hand on, or to depend on.
+    #[must_use]
+    pub fn job_ref(&self) -> JobRef
+    where
+        T: 'static,
+    {
+        let job: Arc<dyn Job> = Arc::<dyn Join<T>>::clone(&self.job);
+        JobRef { job }
+    }
+
     /// Asks the job to end; does not wait for it.
     ///
-    /// A queued job ends at once, and its closure is dropped on this thread. A running job gets its token
+    /// A queued or waiting job ends at once, and its closure is dropped on this thread. A running job gets its token
     /// ([`JobContext::cancelled`](crate::JobContext::cancelled)); if its future is not ready by the end of the lane's
     /// cancel grace, the future is dropped. What the job returns meanwhile counts: `Ok` is a success, an error becomes
-    /// [`JobError::Cancelled`]. For a job that has ended this does nothing.
+    /// [`JobError::Cancelled`]; there is no other attempt. For a job that has ended this does nothing.
     pub fn cancel(&self) {
-        let job: &dyn crate::cell::Job = &*self.job;
+        let job: &dyn Job = &*self.job;
         job.header().lane.cancel(job);
     }
 }

@@ -1,8 +1,7 @@
 //! Submitting a job.
 
 use std::{
-    error::Error,
-    future::Future,
+    mem,
     panic::Location,
     sync::{
         Arc,
@@ -15,8 +14,13 @@ use ax_probe::{clock::duration_ns, trace};
 use ax_wire::JobId;
 
 use crate::{
-    JobContext, JobHandle, Lane, SubmitError,
+    JobContext, JobHandle, Lane, Retry, SubmitError,
+    body::{Again, Body, Once},
     cell::{Header, Job, JobCell},
+    hub::Submission,
+    job_ref::JobRef,
+    place::{Place, Ready},
+    plan::{Dependency, Extras},
     priority,
     scheduler::Inner,
     shared::Shared,
@@ -25,17 +29,30 @@ use crate::{
 
 /// A job that is about to be submitted: [`Scheduler::job`](crate::Scheduler::job).
 #[must_use = "a job runs once it is submitted"]
-pub struct JobBuilder<'a, F> {
+pub struct JobBuilder<'a, B> {
     scheduler: &'a Arc<Inner>,
     name: &'a str,
-    body: F,
+    body: B,
     lane: Option<&'a Lane>,
     priority: Option<u8>,
     timeout: Option<Duration>,
+    /// What only some jobs have.
+    extras: Option<Box<Extras>>,
+    payload_bytes: u32,
+    place: Option<Place>,
 }
 
-impl<'a, F> JobBuilder<'a, F> {
-    pub(crate) fn new(scheduler: &'a Arc<Inner>, name: &'a str, body: F) -> Self {
+/// What became of a submit with a key.
+#[derive(Debug)]
+pub enum Submitted<T> {
+    /// The job is new.
+    New(JobHandle<T>),
+    /// This job has the key: it has not ended, or not long ago.
+    Known(JobRef),
+}
+
+impl<'a, B> JobBuilder<'a, B> {
+    pub(crate) fn of(scheduler: &'a Arc<Inner>, name: &'a str, body: B) -> Self {
         Self {
             scheduler,
             name,
@@ -43,7 +60,14 @@ impl<'a, F> JobBuilder<'a, F> {
             lane: None,
             priority: None,
             timeout: None,
+            extras: None,
+            payload_bytes: 0,
+            place: None,
         }
+    }
+
+    pub(crate) fn extras(&mut self) -> &mut Extras {
+        self.extras.get_or_insert_default()
     }
 
     /// The lane that it runs in: [`DEFAULT_LANE`](crate::DEFAULT_LANE) unless set.
@@ -58,73 +82,96 @@ impl<'a, F> JobBuilder<'a, F> {
         self
     }
 
-    /// How long it may run, from its start: the lane's unless set. Then its token fires and its future is dropped.
+    /// How long each attempt may run, from its start: the lane's for its type, else the lane's, unless set. Then its
+    /// token fires and its future is dropped.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Queues the job and returns at once. The place of this call is shown wherever the job is.
-    ///
-    /// May be called from any thread, inside the scheduler's runtime or not. Costs about 0.2 us and one allocation.
-    ///
-    /// # Errors
-    ///
-    /// Where the lane is full (counted as rejected), closed or foreign, where there is no runtime, and where priority
-    /// or timeout are out of range. The closure is dropped.
-    #[track_caller]
-    pub fn submit<Fut, T, E>(self) -> Result<JobHandle<T>, SubmitError>
-    where
-        F: FnOnce(JobContext) -> Fut + Send + 'static,
-        Fut: Future<Output = Result<T, E>> + Send + 'static,
-        T: Send + 'static,
-        E: Into<Box<dyn Error + Send + Sync>> + 'static,
-    {
-        self.submit_from(Location::caller())
+    /// What its closure holds on the heap, for lanes with a bound in bytes: 0 unless set. The closure itself is counted
+    /// without being declared.
+    pub fn payload_bytes(mut self, bytes: u32) -> Self {
+        self.payload_bytes = bytes;
+        self
     }
 
-    /// [`submit`](Self::submit) with the place of an earlier call, for helpers that submit later.
-    pub(crate) fn submit_from<Fut, T, E>(
-        self,
-        place: &'static Location<'static>,
-    ) -> Result<JobHandle<T>, SubmitError>
-    where
-        F: FnOnce(JobContext) -> Fut + Send + 'static,
-        Fut: Future<Output = Result<T, E>> + Send + 'static,
-        T: Send + 'static,
-        E: Into<Box<dyn Error + Send + Sync>> + 'static,
-    {
-        let lane = self.find_lane()?;
+    /// Queues it in room that was waited for, and so in that lane: [`Lane::ready`]. A job that waits first, or has a name
+    /// or key, gives the place back.
+    pub fn place(mut self, place: Place) -> Self {
+        self.place = Some(place);
+        self
+    }
+
+    /// Not before so long from now. Meanwhile it waits and holds no slot. Combined with dependencies, both must hold.
+    /// At most [`MAX_DELAY`](crate::MAX_DELAY), to which a longer one is shortened.
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.extras().delay = delay;
+        self
+    }
+
+    /// Not before this instant: see [`Self::delay`]. One that is past means at once.
+    pub fn run_at(self, at: tokio::time::Instant) -> Self {
+        self.delay(at.saturating_duration_since(tokio::time::Instant::now()))
+    }
+
+    /// Once all of these jobs have succeeded: handles, [`JobRef`]s, or names of jobs that may not have been submitted yet
+    /// ([`Self::named`]). One that fails, or is cancelled, cancels this one, with the path of the reason
+    /// ([`JobError::Dependency`](crate::JobError::Dependency)). Called again, it adds.
+    ///
+    /// A name that never comes is waited for until the scheduler ends; [`Scheduler::page`](crate::Scheduler::page) says
+    /// who waits for what.
+    pub fn after<D: Into<Dependency>>(mut self, jobs: impl IntoIterator<Item = D>) -> Self {
+        let jobs = jobs.into_iter().map(Into::into);
+        self.extras().after.extend(jobs);
+        self
+    }
+
+    /// Once one of its dependencies has succeeded, instead of all; it is cancelled when all have failed.
+    pub fn after_any<D: Into<Dependency>>(mut self, jobs: impl IntoIterator<Item = D>) -> Self {
+        self.extras().any = true;
+        self.after(jobs)
+    }
+
+    /// A name by which others depend on it. It is refused while a job of this name has not ended; after that the name
+    /// is this job's.
+    pub fn named(mut self, name: &str) -> Self {
+        self.extras().plan.name = Some(Arc::from(name));
+        self
+    }
+
+    /// Promises a sign of life ([`JobContext::heartbeat`](crate::JobContext::heartbeat) or `progress`) at least so often,
+    /// [`DEFAULT_HEARTBEAT`](crate::DEFAULT_HEARTBEAT) being usual. A job that breaks the promise is a zombie: it is
+    /// announced, its future is dropped, its slot is free, and the attempt counts as timed out. Only a poll that does not
+    /// return keeps its slot.
+    pub fn heartbeat(mut self, within: Duration) -> Self {
+        self.extras().plan.heartbeat = Some(within);
+        self
+    }
+
+    /// Remembers how it ended, whichever way, for [`Scheduler::record`](crate::Scheduler::record).
+    pub fn keep(mut self) -> Self {
+        self.extras().plan.keep = true;
+        self
+    }
+
+    fn check(&self, lane: &Shared) -> Result<(u8, Option<Duration>), SubmitError> {
         let priority = self.priority.unwrap_or(lane.settings.priority);
         if !priority::ALL.contains(&priority) {
             return Err(SubmitError::InvalidPriority { given: priority });
         }
-        let timeout = self.timeout.or(lane.settings.timeout);
+        let timeout = self
+            .timeout
+            .or_else(|| lane.settings.timeout_of_type(self.name))
+            .or(lane.settings.timeout);
         if timeout == Some(Duration::ZERO) {
             return Err(SubmitError::ZeroTimeout);
         }
-        let task = types::find(&lane, self.name, place);
-        let (trace, inherited) = trace::inherit();
-        let header = Header::new(
-            next_id(),
-            trace,
-            inherited,
-            task,
-            place,
-            lane,
-            timeout.map_or(u64::MAX, duration_ns),
-            time::now_ns(),
-            priority,
-        );
-        let cell = Arc::new(JobCell::new(header, self.body));
-        match cell.header().lane.push(Arc::<JobCell<F, T>>::clone(&cell)) {
-            Ok(()) => task.submitted(),
-            Err(refused) => {
-                task.rejected();
-                return Err(refused);
-            }
+        let extras = self.extras.as_deref();
+        if extras.is_some_and(|extras| extras.plan.heartbeat == Some(Duration::ZERO)) {
+            return Err(SubmitError::ZeroHeartbeat);
         }
-        Ok(JobHandle::new(cell))
+        Ok((priority, timeout))
     }
 
     fn find_lane(&self) -> Result<Arc<Shared>, SubmitError> {
@@ -141,6 +188,174 @@ impl<'a, F> JobBuilder<'a, F> {
             Ok(Arc::clone(lane))
         } else {
             Err(SubmitError::NoRuntime)
+        }
+    }
+}
+
+impl<'a, F> JobBuilder<'a, Once<F>> {
+    pub(crate) fn new<Fut>(scheduler: &'a Arc<Inner>, name: &'a str, body: F) -> Self
+    where
+        F: FnOnce(JobContext) -> Fut,
+    {
+        Self::of(scheduler, name, Once(body))
+    }
+
+    /// Tries it again when it fails: a [`Backoff`](crate::Backoff) (with [`DEFAULT_RETRIES`](crate::DEFAULT_RETRIES) beyond the first
+    /// run) or a [`Retry`]. No retry unless set.
+    ///
+    /// Each attempt calls a copy of the closure, which therefore has to be `Clone`: it is where what it captures is. What
+    /// it captures by value is so each attempt's own.
+    pub fn retry(mut self, retry: impl Into<Retry>) -> JobBuilder<'a, Again<F>>
+    where
+        F: Clone,
+    {
+        self.extras().plan.retry = Some(retry.into());
+        JobBuilder {
+            scheduler: self.scheduler,
+            name: self.name,
+            body: Again(self.body.0),
+            lane: self.lane,
+            priority: self.priority,
+            timeout: self.timeout,
+            extras: self.extras,
+            payload_bytes: self.payload_bytes,
+            place: self.place,
+        }
+    }
+}
+
+impl<'a, B: Body> JobBuilder<'a, B> {
+    /// Waits for room in the lane, then queues the job. Submitters are served in the order in which they came; the lane's
+    /// [`FullPolicy`](crate::FullPolicy) is not asked. Priority orders the queue, not the line before it.
+    ///
+    /// A job that waits here for its own lane may wait for itself.
+    ///
+    /// Cancel safe: dropped, it leaves the line and drops the closure; the job has not been submitted.
+    ///
+    /// # Errors
+    ///
+    /// As [`JobBuilder::submit`], but never [`SubmitError::Full`].
+    #[track_caller]
+    pub fn submit_wait(
+        self,
+    ) -> impl Future<Output = Result<JobHandle<B::Value>, SubmitError>> + use<'a, B> {
+        let place = Location::caller();
+        async move {
+            let lane = self.find_lane()?;
+            let bytes = self.bytes() as usize;
+            let room = Ready::new(lane, bytes).await?;
+            self.place(room).submit_from(place)
+        }
+    }
+
+    /// What it takes of its lane's queue.
+    fn bytes(&self) -> u32 {
+        let cell = mem::size_of::<JobCell<B>>();
+        self.payload_bytes
+            .saturating_add(u32::try_from(cell).unwrap_or(u32::MAX))
+    }
+
+    /// Queues the job and returns at once. The place of this call is shown wherever the job is.
+    ///
+    /// May be called from any thread, inside the scheduler's runtime or not. Costs about 0.2 us and one allocation; with
+    /// dependencies, a delay or a name about 1 us more.
+    ///
+    /// # Errors
+    ///
+    /// Where the lane is full (counted as rejected), closed or foreign, where there is no runtime, where an option is
+    /// out of range, where the name is taken, and where the job would wait for itself. The closure is dropped.
+    #[track_caller]
+    pub fn submit(self) -> Result<JobHandle<B::Value>, SubmitError> {
+        self.submit_from(Location::caller())
+    }
+
+    /// [`submit`](Self::submit) with the place of an earlier call, for helpers that submit later.
+    pub(crate) fn submit_from(
+        self,
+        place: &'static Location<'static>,
+    ) -> Result<JobHandle<B::Value>, SubmitError> {
+        match self.submit_at(place)? {
+            Submitted::New(handle) => Ok(handle),
+            Submitted::Known(_) => unreachable!("only a job with a key is known before"),
+        }
+    }
+
+    /// Queues the job, unless one with this key is there already: one that has not ended, or that ended within the time
+    /// that the scheduler remembers ([`SchedulerBuilder::remember`](crate::SchedulerBuilder::remember)). In that case the
+    /// closure is dropped, and the first job is returned.
+    ///
+    /// # Errors
+    ///
+    /// See [`Self::submit`].
+    #[track_caller]
+    pub fn submit_once(mut self, key: &str) -> Result<Submitted<B::Value>, SubmitError> {
+        self.extras().plan.key = Some(Arc::from(key));
+        self.submit_at(Location::caller())
+    }
+
+    fn submit_at(
+        mut self,
+        place: &'static Location<'static>,
+    ) -> Result<Submitted<B::Value>, SubmitError> {
+        let room = self.place.take();
+        let lane = match room.as_ref().and_then(Place::lane) {
+            Some(lane) => Arc::clone(lane),
+            None => self.find_lane()?,
+        };
+        let (priority, timeout) = self.check(&lane)?;
+        let task = types::find(&lane, self.name, place);
+        let (trace, inherited) = trace::inherit();
+        let now_ns = time::now_ns();
+        if B::TAKES_LANE_RETRY
+            && let Some(retry) = lane.settings.retry
+        {
+            self.extras().plan.retry.get_or_insert(retry);
+        }
+        let extras = self.extras.take();
+        let plan = extras.map(|extras| {
+            let Extras {
+                mut plan,
+                after,
+                any,
+                delay,
+            } = *extras;
+            plan.created_ns = now_ns;
+            (Box::new(plan), Submission { after, any, delay })
+        });
+        let (plan, submission) = plan.unzip();
+        let header = Header::new(
+            next_id(),
+            trace,
+            inherited,
+            task,
+            place,
+            lane,
+            timeout.map_or(u64::MAX, duration_ns),
+            now_ns,
+            priority,
+            plan,
+            self.bytes(),
+        );
+        let cell = Arc::new(JobCell::new(header, self.body));
+        let lane = &cell.header().lane;
+        let job: Arc<dyn Job> = Arc::<JobCell<B>>::clone(&cell);
+        let queued = match &submission {
+            Some(submission) if !submission.is_plain(cell.header()) => {
+                drop(room);
+                lane.hub.submit(&job, submission, now_ns)
+            }
+            _ => lane.push(job, room).map(|()| {
+                task.submitted();
+                None
+            }),
+        };
+        match queued {
+            Ok(Some(known)) => Ok(Submitted::Known(known)),
+            Ok(None) => Ok(Submitted::New(JobHandle::new(cell))),
+            Err(refused) => {
+                task.rejected();
+                Err(refused)
+            }
         }
     }
 }

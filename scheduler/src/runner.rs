@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use ax_probe::{slot, task_type::End, trace};
+use ax_probe::{clock::duration_ns, slot, task_type::End, trace};
 use tokio::{
     task::coop,
     time::{Instant, Sleep, sleep_until},
@@ -21,8 +21,11 @@ use tokio::{
 use crate::{
     JobError,
     cell::{Header, Run, warn_of_panic},
+    events::JobEventKind,
     guard,
-    shared::{Mode, Next, Shared},
+    ledger::{WaitKind, Waiting},
+    plan::Plan,
+    shared::{Ended, Fate, Mode, Next, Shared},
     time,
 };
 
@@ -91,6 +94,10 @@ struct Current {
     timeout_at_ns: u64,
     /// When the grace of its cancellation ends, once the runner has seen that it is being cancelled.
     grace_ends_ns: Option<u64>,
+    /// When it is slow; `u64::MAX` once that has been said.
+    slow_at_ns: u64,
+    /// It broke its promise of a heartbeat.
+    zombie: bool,
     /// What the timer is set to; `u64::MAX` for not set.
     armed_ns: u64,
 }
@@ -133,7 +140,10 @@ impl Runner {
         task.polled(now_ns.saturating_sub(begun_ns));
         match polled {
             Ok(Poll::Ready(end)) => Some(end),
-            Ok(Poll::Pending) => None,
+            Ok(Poll::Pending) => {
+                current.run.job().header().set_polled(*now_ns);
+                None
+            }
             Err(message) => Some(Self::stop(
                 current,
                 End::Panicked,
@@ -182,13 +192,36 @@ impl Runner {
             let error = header.timed_out();
             return Some(Self::stop(current, End::TimedOut, error, now_ns));
         }
+        let beat_ends_ns = header.plan().map_or(u64::MAX, Plan::beat_ends_ns);
+        if now_ns >= beat_ends_ns {
+            current.zombie = true;
+            let promise = header.plan().and_then(|plan| plan.heartbeat);
+            let error = JobError::Zombie {
+                silent: promise.unwrap_or_default(),
+            };
+            return Some(Self::stop(current, End::TimedOut, error, now_ns));
+        }
         let grace_ends_ns = current.grace_ends_ns.unwrap_or(u64::MAX);
         if now_ns >= grace_ends_ns {
             let error = JobError::Cancelled;
             return Some(Self::stop(current, End::Cancelled, error, now_ns));
         }
+        if now_ns >= current.slow_at_ns {
+            current.slow_at_ns = u64::MAX;
+            let elapsed = time::between(header.started_ns(), now_ns);
+            let text = format!(
+                "has run for {elapsed:?}, its timeout is {:?}",
+                header.timeout()
+            );
+            let reason: Arc<str> = Arc::from(text);
+            header
+                .lane
+                .warn(header, JobEventKind::Slow, &reason, now_ns);
+        }
         let due_ns = current.timeout_at_ns.min(grace_ends_ns);
-        if due_ns != current.armed_ns {
+        let due_ns = due_ns.min(beat_ends_ns).min(current.slow_at_ns);
+        // A timer that is set for an earlier time stays: jobs that give signs of life would set it again and again.
+        if due_ns < current.armed_ns || now_ns >= current.armed_ns {
             current.armed_ns = due_ns;
             // Without the runtime's time driver this panics, with a message that says so: the job gets it.
             if let Err(message) = guard::catch(|| arm(timer, time::between(now_ns, due_ns), cx)) {
@@ -199,16 +232,96 @@ impl Runner {
         None
     }
 
-    /// Counts the end of `current`, tells its handle, and says what the runner does next. Takes it by value: a job ends
-    /// once.
+    /// Counts the end of `current`, tells its handle, and says what the runner does next. Takes it by value: an attempt
+    /// ends once.
     fn end(&self, current: Current, end: End, take: bool, now_ns: u64) -> Next {
-        let Current { mut run, .. } = current;
+        let Current {
+            mut run, zombie, ..
+        } = current;
+        if end == End::Succeeded {
+            let ended = Ended::well();
+            let (next, _) = self.lane.advance(self.number, Some(&ended), take, now_ns);
+            let header = run.job().header();
+            header.task.ended(end, header.run_ns(now_ns));
+            if header.keeps_record() {
+                self.lane.record(header, None, now_ns);
+            }
+            run.as_mut().publish();
+            if run.job().header().is_watched() {
+                self.lane.hub.ended(run.job().header(), None);
+            }
+            return next;
+        }
+        let reason = run.reason();
+        let retry = (end != End::Cancelled).then(|| next_attempt(run.job().header(), now_ns));
+        let again = retry
+            .flatten()
+            .and_then(|again| Some((again, run.as_mut().give_back()?)));
+        let ended = Ended {
+            end,
+            again: again.is_some(),
+            zombie,
+            reason: reason.clone(),
+        };
+        let (next, fate) = self.lane.advance(self.number, Some(&ended), take, now_ns);
         let header = run.job().header();
-        let run_ns = now_ns.saturating_sub(header.started_ns());
-        header.task.ended(end, run_ns);
-        let next = self.lane.advance(self.number, Some(end), take, now_ns);
-        run.as_mut().publish();
+        let run_ns = header.run_ns(now_ns);
+        match (fate, again) {
+            (Some(Fate::Waits), Some(((kind, until_ns), error))) => {
+                header.task.retried(run_ns);
+                // Only a person's decision may end it with this error.
+                let error = if kind == WaitKind::Person {
+                    Some(error)
+                } else {
+                    if let Err(message) = guard::catch(|| drop(error)) {
+                        warn_of_panic(header, &message);
+                    }
+                    None
+                };
+                let job = run.shared();
+                self.lane
+                    .hub
+                    .wait(Waiting::retry(job, kind, (now_ns, until_ns), reason, error));
+            }
+            (fate, again) => {
+                let end = match fate {
+                    Some(Fate::Ended(end)) => end,
+                    _ => end,
+                };
+                header.task.ended(end, run_ns);
+                if end != End::Cancelled || header.keeps_record() {
+                    self.lane.record(header, reason.clone(), now_ns);
+                }
+                if let Some((_, error)) = again {
+                    let cancelled = end == End::Cancelled;
+                    let error = if cancelled {
+                        JobError::Cancelled
+                    } else {
+                        error
+                    };
+                    run.as_mut().fail(error);
+                }
+                run.as_mut().publish();
+                if run.job().header().is_watched() {
+                    let reason = reason.unwrap_or_else(|| Arc::from("cancelled"));
+                    self.lane.hub.ended(run.job().header(), Some(reason));
+                }
+            }
+        }
         next
+    }
+}
+
+/// Whether a job whose attempt has failed is tried again: why it waits, and until when.
+fn next_attempt(header: &Header, now_ns: u64) -> Option<(WaitKind, u64)> {
+    let retry = header.plan()?.retry?;
+    let retries_so_far = header.attempt() - 1;
+    if retries_so_far < retry.retries {
+        let wait = retry.backoff.wait(retries_so_far + 1, header.id.0);
+        let until_ns = now_ns.saturating_add(duration_ns(wait));
+        Some((WaitKind::Retry, until_ns))
+    } else {
+        retry.manual.then_some((WaitKind::Person, 0))
     }
 }
 
@@ -253,13 +366,19 @@ impl Future for Runner {
                 }
             }
             let todo = next.take();
-            match todo.unwrap_or_else(|| me.lane.advance(me.number, None, true, now_ns)) {
+            match todo.unwrap_or_else(|| me.lane.advance(me.number, None, true, now_ns).0) {
                 Next::Run(job) => {
                     let header = job.header();
-                    let wait_ns = now_ns.saturating_sub(header.ready_ns);
+                    let wait_ns = now_ns.saturating_sub(header.ready_ns());
                     header.task.started_after(wait_ns);
+                    if let Some(plan) = header.plan() {
+                        plan.beat(now_ns);
+                    }
+                    let slow_ns = me.lane.settings.slow_after_ns(header.timeout_ns);
                     me.current = Some(Current {
                         timeout_at_ns: now_ns.saturating_add(header.timeout_ns),
+                        slow_at_ns: now_ns.saturating_add(slow_ns),
+                        zombie: false,
                         place: Place::of(header),
                         run: job.start(),
                         grace_ends_ns: None,

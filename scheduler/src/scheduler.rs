@@ -1,8 +1,10 @@
 //! The scheduler: a set of lanes with one runtime.
 
 use std::{
+    error::Error,
     fmt,
     future::Future,
+    panic::Location,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU32, Ordering::Relaxed},
@@ -12,17 +14,29 @@ use std::{
 
 use ax_probe::source::{self, Source};
 use ax_wire::{
+    JobId,
     incident::{QueueFacts, RunningJob},
     sample::LaneSample,
 };
 use parking_lot::RwLock;
+use serde::{Serialize, de::DeserializeOwned};
 use tokio::runtime::Handle;
 
 use crate::{
-    JobBuilder, JobContext, JobError, LaneError, SubmitError,
+    DuplicateHandler, JobBuilder, JobContext, JobError, JobRecord, JobRef, JobState, Lane,
+    LaneError, RetryBudget, SubmitError,
+    body::Once,
+    budget::Grants,
+    events::{DEFAULT_EVENT_CAPACITY, JobEvent, JobEvents, Listeners, Sink},
+    handler::HandlerBody,
+    hub::{DEFAULT_REMEMBER, DEFAULT_REMEMBER_COUNT, Hub, Remember},
     lane::{DEFAULT_LANE, LaneBuilder},
-    shared::{Mode, Settings, Shared},
+    page::JobEntry,
+    repeats,
+    settings::Settings,
+    shared::{Mode, Shared},
     snapshot::{LaneSnapshot, Snapshot},
+    summary::{self, DEFAULT_SUMMARY_INTERVAL},
     time,
 };
 
@@ -42,8 +56,7 @@ pub struct Scheduler {
 
 /// What the handles of a scheduler share. Jobs and runners hold their lane, not this.
 pub(crate) struct Inner {
-    number: u32,
-    runtime: Option<Handle>,
+    pub(crate) hub: Arc<Hub>,
     shutdown_grace: Duration,
     // Few and rarely added: found by walking. Submits do not come here, a `Lane` knows its own.
     lanes: RwLock<Lanes>,
@@ -60,6 +73,7 @@ impl Scheduler {
     /// A scheduler on the current runtime. Made outside one, it has none and refuses every job: use
     /// [`Scheduler::builder`] there.
     #[must_use]
+    #[track_caller]
     pub fn new() -> Self {
         Self::builder().build()
     }
@@ -69,6 +83,14 @@ impl Scheduler {
         SchedulerBuilder {
             runtime: None,
             shutdown_grace: DEFAULT_SHUTDOWN_GRACE,
+            sink: None,
+            event_capacity: DEFAULT_EVENT_CAPACITY,
+            remember: Remember {
+                time: DEFAULT_REMEMBER,
+                count: DEFAULT_REMEMBER_COUNT,
+            },
+            retry_budget: None,
+            summary_interval: DEFAULT_SUMMARY_INTERVAL,
         }
     }
 
@@ -80,12 +102,161 @@ impl Scheduler {
     /// A job of this type, to be given its settings and submitted. `body` is called when it starts; what it returns is
     /// polled inside the lane. The type is a name that many jobs share, such as `calc_report`: each has its own
     /// counters and histograms, up to 128.
-    pub fn job<'a, F, Fut>(&'a self, job_type: &'a str, body: F) -> JobBuilder<'a, F>
+    pub fn job<'a, F, Fut>(&'a self, job_type: &'a str, body: F) -> JobBuilder<'a, Once<F>>
     where
         F: FnOnce(JobContext) -> Fut,
         Fut: Future,
     {
         JobBuilder::new(&self.inner, job_type, body)
+    }
+
+    /// Registers the code of a job type, which takes a payload. Jobs of it are data: [`Scheduler::job_from`].
+    ///
+    /// # Errors
+    ///
+    /// Where the name has a handler already.
+    pub fn register<F, P, Fut, T, E>(&self, name: &str, handler: F) -> Result<(), DuplicateHandler>
+    where
+        F: Fn(JobContext, P) -> Fut + Send + Sync + 'static,
+        P: DeserializeOwned + 'static,
+        Fut: Future<Output = Result<T, E>> + Send + 'static,
+        T: Serialize + 'static,
+        E: Into<Box<dyn Error + Send + Sync>> + 'static,
+    {
+        self.inner.hub.handlers.add(name, handler)
+    }
+
+    /// A job of a registered handler, to be given its settings and submitted. Its result is JSON, kept in its record. It
+    /// fails where the handler cannot read the payload.
+    ///
+    /// # Errors
+    ///
+    /// Where no handler of this name is registered, or the payload cannot be written as JSON.
+    pub fn job_from<'a, P: Serialize + ?Sized>(
+        &'a self,
+        handler: &'a str,
+        payload: &P,
+    ) -> Result<JobBuilder<'a, HandlerBody>, SubmitError> {
+        let payload = serde_json::to_value(payload).map_err(|error| SubmitError::Payload {
+            name: Box::from(handler),
+            reason: error.to_string().into(),
+        })?;
+        let body = self.inner.hub.handlers.body(handler, payload);
+        let body = body.ok_or_else(|| SubmitError::UnknownHandler {
+            name: Box::from(handler),
+        })?;
+        Ok(JobBuilder::of(&self.inner, handler, body).keep())
+    }
+
+    /// The lane of this name.
+    ///
+    /// # Errors
+    ///
+    /// Where none is open.
+    pub fn open_lane(&self, name: &str) -> Result<Lane, SubmitError> {
+        let mut lanes = self.inner.lanes().into_iter();
+        let shared = lanes.find(|lane| *lane.name == *name);
+        let shared = shared.ok_or_else(|| SubmitError::UnknownLane {
+            lane: Box::from(name),
+        })?;
+        Ok(Lane {
+            shared,
+            scheduler: Arc::clone(&self.inner),
+        })
+    }
+
+    /// Listens to what happens to jobs from now on. At most [`SchedulerBuilder::event_capacity`] events behind.
+    #[must_use]
+    pub fn subscribe(&self) -> JobEvents {
+        self.inner.hub.listeners.subscribe()
+    }
+
+    /// Events that no listener got: those at which one panicked, and those for which there was no room.
+    #[must_use]
+    pub fn events_lost(&self) -> u64 {
+        self.inner.hub.listeners.lost()
+    }
+
+    /// A job that has not ended. At once for one that waits or runs; for a queued one the queues are looked through, at
+    /// some 10 ns a job: keep its [`JobHandle`](crate::JobHandle) or a [`JobRef`] instead.
+    #[must_use]
+    pub fn find(&self, job: JobId) -> Option<JobRef> {
+        let job = self.inner.find(job)?;
+        Some(JobRef { job })
+    }
+
+    /// Where a job stands: one that has not ended (see [`Scheduler::find`] for the cost), or one of which there is a
+    /// record; `None` for any other.
+    #[must_use]
+    pub fn status(&self, job: JobId) -> Option<JobState> {
+        let live = self.find(job).map(|job| job.status());
+        live.or_else(|| self.record(job).map(|record| record.state))
+    }
+
+    /// Asks a job to end, as [`JobHandle::cancel`](crate::JobHandle::cancel) does. False where it has ended.
+    #[expect(
+        clippy::must_use_candidate,
+        reason = "to cancel is what it is called for"
+    )]
+    pub fn cancel(&self, job: JobId) -> bool {
+        let found = self.find(job);
+        if let Some(job) = &found {
+            job.cancel();
+        }
+        found.is_some()
+    }
+
+    /// How a job ended, while that is remembered.
+    #[must_use]
+    pub fn record(&self, job: JobId) -> Option<JobRecord> {
+        let lanes = self.inner.lanes();
+        lanes.iter().find_map(|lane| lane.records.lock().find(job))
+    }
+
+    /// Jobs that run, are ready (in the order of each lane's queue) or wait (in the order of submission): at most `limit`
+    /// and [`MAX_PAGE`](crate::MAX_PAGE), from the `offset`th on. Takes well below a millisecond, whatever the backlog.
+    /// Empty for other states, for which there are [`Scheduler::records`].
+    #[must_use]
+    pub fn page(&self, state: JobState, offset: usize, limit: usize) -> Vec<JobEntry> {
+        self.inner.page(state, offset, limit)
+    }
+
+    /// Jobs that ended in this state and are remembered, the newest of each lane first; bounded like
+    /// [`Scheduler::page`].
+    #[must_use]
+    pub fn records(&self, state: JobState, offset: usize, limit: usize) -> Vec<JobRecord> {
+        self.inner.records(state, offset, limit)
+    }
+
+    /// Jobs that have waited for others for longer than [`LONG_WAIT`](crate::LONG_WAIT), of the oldest 10,000 that wait.
+    #[must_use]
+    pub fn long_waiting(&self) -> Vec<JobEntry> {
+        self.inner.long_waiting()
+    }
+
+    /// The manual list: jobs whose attempts have all failed and that wait for a person ([`Retry::or_manual`](crate::Retry::or_manual)).
+    #[must_use]
+    pub fn manual_list(&self) -> Vec<JobEntry> {
+        self.inner.manual()
+    }
+
+    /// Queues a job of the manual list again; its attempts begin anew. False where it is not in the list.
+    #[expect(
+        clippy::must_use_candidate,
+        reason = "to retry is what it is called for"
+    )]
+    pub fn retry(&self, job: JobId) -> bool {
+        self.inner.hub.retry_manual(job)
+    }
+
+    /// Gives up a job of the manual list: it is cancelled, and its handle gets the error of the last attempt. False where
+    /// it is not in the list.
+    #[expect(
+        clippy::must_use_candidate,
+        reason = "to drop it is what it is called for"
+    )]
+    pub fn drop_job(&self, job: JobId) -> bool {
+        self.inner.hub.drop_manual(job)
     }
 
     /// The counts of each lane, and its running jobs. Takes about 5 us for a lane, whatever the backlog, and more by the
@@ -102,7 +273,7 @@ impl Scheduler {
         }
     }
 
-    /// Ends the scheduler: no job is taken any more, queued jobs are cancelled, running ones may go on for the
+    /// Ends the scheduler: no job is taken any more, queued and waiting jobs are cancelled, running ones may go on for the
     /// shutdown grace ([`SchedulerBuilder::shutdown_grace`]) and are then cancelled, which leaves them the cancel grace
     /// of their lane. Returns when none is left; only a job whose poll does not return can hold it up beyond the two.
     ///
@@ -114,6 +285,7 @@ impl Scheduler {
         for lane in &lanes {
             lane.cancel_queued(|| JobError::Cancelled);
         }
+        self.inner.hub.cancel_waiting(|| JobError::Cancelled);
         let drained = async {
             for lane in &lanes {
                 lane.drained().await;
@@ -132,6 +304,7 @@ impl Scheduler {
 }
 
 impl Default for Scheduler {
+    #[track_caller]
     fn default() -> Self {
         Self::new()
     }
@@ -142,7 +315,7 @@ impl fmt::Debug for Scheduler {
         let lanes = self.inner.lanes();
         let names = lanes.iter().map(|lane| &lane.name);
         f.debug_struct("Scheduler")
-            .field("number", &self.inner.number)
+            .field("number", &self.inner.hub.number)
             .field("lanes", &names.collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
@@ -150,10 +323,14 @@ impl fmt::Debug for Scheduler {
 
 /// Settings of a scheduler: [`Scheduler::builder`].
 #[must_use = "a scheduler is made by `build`"]
-#[derive(Debug)]
 pub struct SchedulerBuilder {
     runtime: Option<Handle>,
     shutdown_grace: Duration,
+    sink: Option<Sink>,
+    event_capacity: usize,
+    remember: Remember,
+    retry_budget: Option<RetryBudget>,
+    summary_interval: Duration,
 }
 
 impl SchedulerBuilder {
@@ -169,31 +346,96 @@ impl SchedulerBuilder {
         self
     }
 
-    /// Makes the scheduler.
+    /// Called with every move of every job, in the order of each lane, by whichever thread moved it: short, or it holds
+    /// up that thread. It may submit jobs. A panic in it is logged and counted. None unless set.
+    pub fn on_event(mut self, sink: impl Fn(&JobEvent) + Send + Sync + 'static) -> Self {
+        self.sink = Some(Box::new(sink));
+        self
+    }
+
+    /// Events that a listener ([`Scheduler::subscribe`]) may be behind before it loses the oldest:
+    /// [`DEFAULT_EVENT_CAPACITY`] unless set, rounded up to a power of two.
+    pub fn event_capacity(mut self, events: usize) -> Self {
+        self.event_capacity = events;
+        self
+    }
+
+    /// How long, and how many, ended jobs are remembered: their names, keys ([`JobBuilder::submit_once`]) and
+    /// [`JobRecord`]s. [`DEFAULT_REMEMBER`] and [`DEFAULT_REMEMBER_COUNT`] unless set; whichever is reached first.
+    pub fn remember(mut self, time: Duration, count: usize) -> Self {
+        self.remember = Remember { time, count };
+        self
+    }
+
+    /// Bounds the retries of all lanes together; what is beyond is put off. Unbounded unless set.
+    pub fn retry_budget(mut self, budget: RetryBudget) -> Self {
+        self.retry_budget = Some(budget);
+        self
+    }
+
+    /// How often each lane is summed up in the log (`ax::summary`, level info): [`DEFAULT_SUMMARY_INTERVAL`] unless set,
+    /// and at least that often.
+    pub fn summary_every(mut self, interval: Duration) -> Self {
+        self.summary_interval = interval;
+        self
+    }
+
+    /// Makes the scheduler. Where one place makes many in a minute, as in a request handler, a warning says so.
     #[must_use]
+    #[track_caller]
     pub fn build(self) -> Scheduler {
         static NUMBERS: AtomicU32 = AtomicU32::new(1);
+        repeats::scheduler_made(Location::caller());
+        let hub = Hub::new(
+            NUMBERS.fetch_add(1, Relaxed),
+            self.runtime.or_else(|| Handle::try_current().ok()),
+            Listeners::new(self.sink, self.event_capacity),
+            self.remember,
+            self.retry_budget.map(Grants::new),
+        );
         let inner = Arc::new(Inner {
-            number: NUMBERS.fetch_add(1, Relaxed),
-            runtime: self.runtime.or_else(|| Handle::try_current().ok()),
+            hub: Arc::new(hub),
             shutdown_grace: self.shutdown_grace,
             lanes: RwLock::default(),
             default_lane: OnceLock::new(),
         });
         let source: Arc<dyn Source> = Arc::<Inner>::clone(&inner);
         source::register(&source);
+        summary::add(&inner, self.summary_interval);
         Scheduler { inner }
     }
 }
 
+impl fmt::Debug for SchedulerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SchedulerBuilder")
+            .field("shutdown_grace", &self.shutdown_grace)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Inner {
+    /// The counts of each lane.
+    pub(crate) fn counts(&self) -> Vec<LaneSample> {
+        let now_ns = time::now_ns();
+        self.lanes()
+            .iter()
+            .map(|lane| lane.counts(now_ns))
+            .collect()
+    }
+
     /// The lane of this name with these settings, made where there is none.
-    pub(crate) fn open(&self, name: &str, settings: Settings) -> Result<Arc<Shared>, LaneError> {
-        let lane = self.find_or_make(name, settings);
+    pub(crate) fn open(
+        &self,
+        name: &str,
+        settings: &Settings,
+        place: &'static Location<'static>,
+    ) -> Result<Arc<Shared>, LaneError> {
+        let lane = self.find_or_make(name, settings, place);
         let lane = lane.ok_or_else(|| LaneError::Closed {
             lane: Box::from(name),
         })?;
-        if lane.settings == settings {
+        if lane.settings == *settings {
             Ok(lane)
         } else {
             Err(LaneError::DifferentSettings {
@@ -205,11 +447,12 @@ impl Inner {
     }
 
     /// The lane of jobs that name none.
+    #[track_caller]
     pub(crate) fn default_lane(&self) -> Result<&Arc<Shared>, SubmitError> {
         if let Some(lane) = self.default_lane.get() {
             return Ok(lane);
         }
-        let lane = self.find_or_make(DEFAULT_LANE, Settings::default());
+        let lane = self.find_or_make(DEFAULT_LANE, &Settings::default(), Location::caller());
         let lane = lane.ok_or_else(|| SubmitError::Closed {
             lane: Box::from(DEFAULT_LANE),
         })?;
@@ -217,21 +460,31 @@ impl Inner {
     }
 
     /// The lane of this name, whatever its settings; `None` once closed.
-    fn find_or_make(&self, name: &str, settings: Settings) -> Option<Arc<Shared>> {
+    fn find_or_make(
+        &self,
+        name: &str,
+        settings: &Settings,
+        place: &'static Location<'static>,
+    ) -> Option<Arc<Shared>> {
         let mut lanes = self.lanes.write();
         if lanes.closed {
             return None;
         }
         if let Some(lane) = lanes.open.iter().find(|lane| *lane.name == *name) {
-            return Some(Arc::clone(lane));
+            let lane = Arc::clone(lane);
+            drop(lanes);
+            repeats::lane_found(name, place);
+            return Some(lane);
         }
-        let lane = Shared::new(name, self.number, settings, self.runtime.clone());
+        let lane = Shared::new(name, settings.clone(), Arc::clone(&self.hub));
         let lane = Arc::new(lane);
         lanes.open.push(Arc::clone(&lane));
+        drop(lanes);
+        repeats::lane_made(&lane, place);
         Some(lane)
     }
 
-    fn lanes(&self) -> Vec<Arc<Shared>> {
+    pub(crate) fn lanes(&self) -> Vec<Arc<Shared>> {
         self.lanes.read().open.clone()
     }
 
@@ -252,6 +505,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.close(Mode::Draining);
+        self.hub.nobody_submits();
     }
 }
 
@@ -281,7 +535,7 @@ impl Source for Inner {
 impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Inner")
-            .field("number", &self.number)
+            .field("number", &self.hub.number)
             .finish_non_exhaustive()
     }
 }

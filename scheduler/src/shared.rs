@@ -9,29 +9,45 @@
 //!    worker (tokio's LIFO slot, from which nothing is stolen), and the waker itself goes to the end of the worker's
 //!    queue, where an idle worker finds it. A job that blocks its worker so holds up no other job.
 //! 3. A runner says under the lock that it is idle, after it saw the queue empty under the same lock: no job is missed.
-//! 4. A runner runs one job at a time, and there are at most `limit` runners: the limit holds by construction.
+//! 4. A runner runs one job at a time, and begins one only while [`Slots`] has room: the limit holds at every start.
 //! 5. An end is counted under the lock before the handle learns of it: counts are exact at every instant.
 
+mod admit;
+mod counts;
 mod facts;
+mod steer;
+mod waiting;
 
 use std::{
-    mem,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     task::Waker,
-    time::Duration,
 };
 
 use ax_probe::task_type::End;
-use ax_wire::sample::{JobCounters, LaneSample};
 use parking_lot::Mutex;
-use tokio::{runtime::Handle, sync::Notify};
+use tokio::sync::Notify;
 
+use self::{
+    admit::HighWater,
+    counts::{Counts, decrement, increment},
+};
 use crate::{
-    JobError, JobState, SubmitError, buckets::Buckets, cell::Job, runner::Runner,
-    snapshot::RunningJob, state,
+    JobError, JobState,
+    buckets::{Buckets, Queued},
+    budget::Grants,
+    cell::Job,
+    events::{JobEvent, JobEventKind},
+    hub::Hub,
+    limit::{Limit, Run},
+    records::Records,
+    room::Room,
+    runner::Runner,
+    settings::Settings,
+    slots::{Call, Slots},
+    state, time,
 };
 
 /// Jobs that are withdrawn in one go: bounds how long the lock is held.
@@ -39,16 +55,6 @@ const WITHDRAW_BATCH: usize = 256;
 
 /// Cancelled jobs that may stay in the queue before it is swept, where they are also more than half of it.
 const TOMBSTONES: usize = 1024;
-
-/// What a lane was opened with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
-    pub(crate) limit: usize,
-    pub(crate) capacity: usize,
-    pub(crate) priority: u8,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) cancel_grace: Duration,
-}
 
 /// Whether a lane takes and starts jobs. Only ever goes downwards.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,42 +72,27 @@ pub(crate) enum Mode {
 struct Core {
     /// Holds the ready jobs, and those cancelled since (tombstones), which are skipped.
     queue: Buckets<Arc<dyn Job>>,
+    room: Room<Waker>,
+    slots: Slots,
+    limit: Limit,
+    high_water: HighWater,
+    /// By number, as in `slots`.
     runners: Vec<RunnerEntry>,
-    /// Parked runners; the last one is the warmest.
-    idle: Vec<u32>,
-    /// The runner that has been woken or spawned and has not looked at the queue yet.
-    waking: Option<u32>,
     mode: Mode,
+    /// Moves that have not been told to the listeners.
+    outbox: Vec<JobEvent>,
 }
 
 #[derive(Default)]
 struct RunnerEntry {
     waker: Option<Waker>,
-    parked: bool,
     job: Option<Arc<dyn Job>>,
 }
 
-/// Written under the lane's lock with plain loads and stores, read by anyone.
-#[derive(Default)]
-struct Counts {
-    pending: AtomicU64,
-    running: AtomicU64,
-    submitted: AtomicU64,
-    rejected: AtomicU64,
-    started: AtomicU64,
-    succeeded: AtomicU64,
-    failed: AtomicU64,
-    panicked: AtomicU64,
-    timed_out: AtomicU64,
-    cancelled: AtomicU64,
-}
-
-fn increment(counter: &AtomicU64) {
-    counter.store(counter.load(Relaxed) + 1, Relaxed);
-}
-
-fn decrement(counter: &AtomicU64) {
-    counter.store(counter.load(Relaxed) - 1, Relaxed);
+impl Queued for Arc<dyn Job> {
+    fn ready_ns(&self) -> u64 {
+        self.header().ready_ns()
+    }
 }
 
 /// What a runner does next.
@@ -116,9 +107,49 @@ pub(crate) enum Next {
     Leave,
 }
 
-enum Wake {
+pub(crate) enum Wake {
     Unpark(Waker),
     Spawn(u32),
+}
+
+/// What is left to do once the lock is free: all of it runs code that is not ours.
+#[derive(Default)]
+#[must_use]
+pub(crate) struct After {
+    wake: Option<Wake>,
+    /// Submitters whose room has been promised.
+    promised: Vec<Waker>,
+    drained: bool,
+    /// The queue has passed its high-water mark with so many jobs.
+    rose: Option<usize>,
+}
+
+/// A job's attempt, ended.
+pub(crate) struct Ended {
+    pub(crate) end: End,
+    /// It is to wait and to be tried again, unless something speaks against it.
+    pub(crate) again: bool,
+    pub(crate) zombie: bool,
+    /// Why, where it did not succeed.
+    pub(crate) reason: Option<Arc<str>>,
+}
+
+impl Ended {
+    pub(crate) fn well() -> Self {
+        Self {
+            end: End::Succeeded,
+            again: false,
+            zombie: false,
+            reason: None,
+        }
+    }
+}
+
+/// What became of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Ended(End),
+    Waits,
 }
 
 /// A lane, as its handles, jobs and runners share it.
@@ -126,48 +157,54 @@ enum Wake {
 #[repr(align(128))]
 pub(crate) struct Shared {
     pub(crate) name: Box<str>,
-    /// The number of its scheduler in this process.
-    pub(crate) scheduler: u32,
+    pub(crate) hub: Arc<Hub>,
     pub(crate) settings: Settings,
-    runtime: Option<Handle>,
+    pub(crate) retry_grants: Option<Grants>,
+    pub(crate) records: Mutex<Records>,
     /// Its runtime has several workers.
     parallel: bool,
     counts: Counts,
     core: Mutex<Core>,
+    /// The outbox is not empty.
+    noted: AtomicBool,
+    /// Held by the thread that tells the listeners.
+    telling: Mutex<()>,
     /// Notified when a lane that is not open has neither queued nor running jobs.
     drained: Notify,
 }
 
 impl Shared {
-    pub(crate) fn new(
-        name: &str,
-        scheduler: u32,
-        settings: Settings,
-        runtime: Option<Handle>,
-    ) -> Self {
-        let workers = runtime
-            .as_ref()
-            .map(|handle| handle.metrics().num_workers());
+    pub(crate) fn new(name: &str, settings: Settings, hub: Arc<Hub>) -> Self {
+        let runtime = hub.runtime.as_ref();
+        let workers = runtime.map(|handle| handle.metrics().num_workers());
+        let limit = settings.limit;
+        let core = Core {
+            queue: Buckets::new(settings.ageing, settings.turn_every),
+            room: Room::new(settings.room()),
+            slots: Slots::new(limit),
+            limit: Limit::new(limit, settings.adaptive),
+            high_water: HighWater::new(&settings),
+            runners: Vec::new(),
+            mode: Mode::Open,
+            outbox: Vec::new(),
+        };
         Self {
             name: Box::from(name),
-            scheduler,
+            hub,
+            retry_grants: settings.retry_budget.map(Grants::new),
             settings,
-            runtime,
+            records: Mutex::default(),
             parallel: workers.is_some_and(|workers| workers > 1),
-            counts: Counts::default(),
-            core: Mutex::new(Core {
-                queue: Buckets::new(),
-                runners: Vec::new(),
-                idle: Vec::new(),
-                waking: None,
-                mode: Mode::Open,
-            }),
+            counts: Counts::new(limit),
+            core: Mutex::new(core),
+            noted: AtomicBool::new(false),
+            telling: Mutex::default(),
             drained: Notify::new(),
         }
     }
 
     pub(crate) fn has_runtime(&self) -> bool {
-        self.runtime.is_some()
+        self.hub.runtime.is_some()
     }
 
     /// How many jobs run now: a hint, exact only under the lock.
@@ -175,62 +212,26 @@ impl Shared {
         self.counts.running.load(Relaxed)
     }
 
-    /// Queues a job, or refuses it.
-    pub(crate) fn push(self: &Arc<Self>, job: Arc<dyn Job>) -> Result<(), SubmitError> {
-        let wake = {
-            let mut core = self.core.lock();
-            match core.mode {
-                Mode::Open => {}
-                Mode::Draining | Mode::Stopping => {
-                    return Err(SubmitError::Closed {
-                        lane: self.name.clone(),
-                    });
-                }
-                Mode::Gone => {
-                    return Err(SubmitError::RuntimeGone {
-                        lane: self.name.clone(),
-                    });
-                }
+    /// Chooses the runner to wake (rule 2), while the caller is about to begin `beginning` jobs itself.
+    fn next_wake(core: &mut Core, beginning: usize) -> Option<Wake> {
+        match core.slots.call(beginning)? {
+            Call::Wake(runner) => core.runners[runner as usize]
+                .waker
+                .clone()
+                .map(Wake::Unpark),
+            Call::Make(runner) => {
+                core.runners.push(RunnerEntry::default());
+                Some(Wake::Spawn(runner))
             }
-            let capacity = self.settings.capacity;
-            if self.counts.pending.load(Relaxed) >= capacity as u64 {
-                increment(&self.counts.rejected);
-                let lane = self.name.clone();
-                return Err(SubmitError::Full { lane, capacity });
-            }
-            increment(&self.counts.submitted);
-            increment(&self.counts.pending);
-            let header = job.header();
-            header.state.apply(state::ACCEPT);
-            core.queue.push(header.priority, job);
-            self.next_wake(&mut core)
-        };
-        self.wake(wake);
-        Ok(())
+        }
     }
 
-    /// Chooses the runner to wake, where one is idle and none is being woken (rule 2).
-    fn next_wake(&self, core: &mut Core) -> Option<Wake> {
-        if core.waking.is_some() {
-            return None;
+    /// Does what was left to do.
+    pub(crate) fn finish(self: &Arc<Self>, after: After) {
+        if after.drained {
+            self.drained.notify_waiters();
         }
-        if let Some(runner) = core.idle.pop() {
-            core.waking = Some(runner);
-            let entry = &mut core.runners[runner as usize];
-            entry.parked = false;
-            return entry.waker.clone().map(Wake::Unpark);
-        }
-        if core.runners.len() < self.settings.limit {
-            let runner = core.runners.len() as u32;
-            core.runners.push(RunnerEntry::default());
-            core.waking = Some(runner);
-            return Some(Wake::Spawn(runner));
-        }
-        None
-    }
-
-    fn wake(self: &Arc<Self>, wake: Option<Wake>) {
-        match (wake, &self.runtime) {
+        match (after.wake, &self.hub.runtime) {
             (Some(Wake::Unpark(waker)), _) => waker.wake(),
             (Some(Wake::Spawn(runner)), Some(runtime)) => {
                 // A runtime that was shut down drops the runner at once, which ends the jobs of this lane.
@@ -238,6 +239,13 @@ impl Shared {
             }
             (Some(Wake::Spawn(_)) | None, _) => {}
         }
+        for waker in after.promised {
+            waker.wake();
+        }
+        if let Some(pending) = after.rose {
+            self.say_high_water(pending);
+        }
+        self.flush();
     }
 
     /// By a runner's first poll: how it is woken.
@@ -250,98 +258,166 @@ impl Shared {
     pub(crate) fn advance(
         self: &Arc<Self>,
         runner: u32,
-        ended: Option<End>,
+        ended: Option<&Ended>,
         take: bool,
         now_ns: u64,
-    ) -> Next {
+    ) -> (Next, Option<Fate>) {
+        let mut after = After::default();
         let mut core = self.core.lock();
-        let before = ended.and_then(|end| self.count_end(&mut core, runner, end));
-        let (next, wake) = if take {
-            self.take(&mut core, runner, now_ns)
+        let before = ended.and_then(|ended| self.count_end(&mut core, runner, ended, now_ns));
+        let (before, fate) = before.unzip();
+        let next = if take {
+            self.take(&mut core, runner, now_ns, &mut after)
         } else {
-            (Next::Yield, None)
+            Next::Yield
         };
-        let drained = before.is_some() && self.is_drained(&core);
+        after.drained = before.is_some() && self.is_drained(&core);
         drop(core);
         drop(before);
-        if drained {
-            self.drained.notify_waiters();
-        }
-        self.wake(wake);
-        next
+        self.finish(after);
+        (next, fate)
     }
 
-    fn count_end(&self, core: &mut Core, runner: u32, end: End) -> Option<Arc<dyn Job>> {
+    fn count_end(
+        &self,
+        core: &mut Core,
+        runner: u32,
+        ended: &Ended,
+        now_ns: u64,
+    ) -> Option<(Arc<dyn Job>, Fate)> {
         let job = core.runners[runner as usize].job.take()?;
-        let (step, counter) = match end {
-            End::Succeeded => (state::SUCCEED, &self.counts.succeeded),
-            End::Failed => (state::FAIL, &self.counts.failed),
-            End::Panicked => (state::FAIL, &self.counts.panicked),
-            End::TimedOut => (state::FAIL, &self.counts.timed_out),
-            End::Cancelled => (state::STOP, &self.counts.cancelled),
+        let header = job.header();
+        let counts = &self.counts;
+        let stopped = ended.again && (header.is_cancel_wanted() || core.mode >= Mode::Stopping);
+        let full = counts.waiting.load(Relaxed) >= self.settings.capacity as u64;
+        let fate = if stopped {
+            Fate::Ended(End::Cancelled)
+        } else if ended.again && !full {
+            Fate::Waits
+        } else {
+            Fate::Ended(ended.end)
         };
-        job.header().state.apply(step);
+        let (step, counter, kind) = match fate {
+            Fate::Waits => (state::TRY_AGAIN, &counts.retried, JobEventKind::Retried),
+            Fate::Ended(End::Succeeded) => {
+                (state::SUCCEED, &counts.succeeded, JobEventKind::Succeeded)
+            }
+            Fate::Ended(End::Failed) => (state::FAIL, &counts.failed, JobEventKind::Failed),
+            Fate::Ended(End::Panicked) => (state::FAIL, &counts.panicked, JobEventKind::Failed),
+            Fate::Ended(End::TimedOut) => (state::FAIL, &counts.timed_out, JobEventKind::TimedOut),
+            Fate::Ended(End::Cancelled) => {
+                (state::STOP, &counts.cancelled, JobEventKind::Cancelled)
+            }
+        };
+        let reason = ended.reason.as_ref();
+        if ended.zombie {
+            increment(&counts.zombies);
+            let moved = (JobState::Running, JobState::Running);
+            self.note(core, header, JobEventKind::Zombie, moved, reason, now_ns);
+        }
+        header.state.apply(step);
         increment(counter);
-        decrement(&self.counts.running);
-        Some(job)
+        if fate == Fate::Waits {
+            increment(&counts.waiting);
+        }
+        self.count_stopped(core, header.started_ns(), ended.end, now_ns);
+        self.note(core, header, kind, step.states(), reason, now_ns);
+        Some((job, fate))
     }
 
-    fn take(&self, core: &mut Core, runner: u32, now_ns: u64) -> (Next, Option<Wake>) {
-        if core.waking == Some(runner) {
-            core.waking = None;
-        }
-        if core.runners[runner as usize].parked {
-            // Polled without being woken by the lane: an old timer, or the runtime.
-            return (Next::Park, None);
-        }
-        let more = core.mode < Mode::Stopping && self.counts.pending.load(Relaxed) > 1;
-        let wake = if more { self.next_wake(core) } else { None };
-        if self.parallel && wake.is_some() {
-            // The wake in flight is now this runner itself (rule 2).
-            core.waking = Some(runner);
-            return (Next::Yield, wake);
-        }
-        let job = if core.mode >= Mode::Stopping {
-            None
-        } else {
-            pop_ready(&mut core.queue)
-        };
-        let entry = &mut core.runners[runner as usize];
-        let Some(job) = job else {
-            if core.mode != Mode::Open {
-                return (Next::Leave, wake);
+    /// A job does not run any more: its slot is free.
+    fn count_stopped(&self, core: &mut Core, started_ns: u64, end: End, now_ns: u64) {
+        if matches!(end, End::Succeeded | End::TimedOut) {
+            let run = Run {
+                started_ns,
+                ended_ns: now_ns,
+                running: core.slots.running(),
+                others_wait: core.room.taken().jobs > 0,
+            };
+            if let Some(limit) = core.limit.job_ended(&run, now_ns) {
+                self.set_limit(core, limit);
             }
-            entry.parked = true;
-            core.idle.push(runner);
-            return (Next::Park, wake);
+        }
+        core.slots.end();
+        decrement(&self.counts.running);
+        self.counts.add_run(now_ns.saturating_sub(started_ns));
+    }
+
+    fn take(&self, core: &mut Core, runner: u32, now_ns: u64, after: &mut After) -> Next {
+        if !core.slots.arrive(runner) {
+            // Polled without being woken by the lane: an old timer, or the runtime.
+            return Next::Park;
+        }
+        let limit = core.limit.effective(now_ns);
+        if limit != core.slots.limit() {
+            self.set_limit(core, limit);
+        }
+        let starts = core.mode < Mode::Stopping;
+        if starts && core.room.taken().jobs > 1 {
+            after.wake = Self::next_wake(core, 1);
+            if self.parallel && after.wake.is_some() {
+                core.slots.hand_on(runner);
+                return Next::Yield;
+            }
+        }
+        let job = if starts && core.slots.has_room() {
+            core.queue.pop(now_ns, is_live)
+        } else {
+            None
+        };
+        let Some(job) = job else {
+            let waits = self.counts.waiting.load(Relaxed) > 0;
+            if core.mode >= Mode::Stopping || (core.mode == Mode::Draining && !waits) {
+                // Those that parked while jobs waited leave one after the other.
+                let next = core.slots.call_parked();
+                let waker = next.and_then(|runner| core.runners[runner as usize].waker.clone());
+                after.wake = waker.map(Wake::Unpark);
+                return Next::Leave;
+            }
+            core.slots.park(runner);
+            return Next::Park;
         };
         let header = job.header();
+        self.leave_queue(core, header.load(), after);
         header.started_ns.store(now_ns, Relaxed);
         header.runner.store(runner, Relaxed);
         header.state.apply(state::START);
-        entry.job = Some(Arc::clone(&job));
-        decrement(&self.counts.pending);
+        header.begin_attempt();
+        core.runners[runner as usize].job = Some(Arc::clone(&job));
+        core.slots.begin();
         increment(&self.counts.running);
         increment(&self.counts.started);
-        (Next::Run(job), wake)
+        let (kind, moved) = (JobEventKind::Started, state::START.states());
+        self.note(core, header, kind, moved, None, now_ns);
+        Next::Run(job)
     }
 
     /// Ends a queued job at once, asks a running one to end.
-    pub(crate) fn cancel(&self, job: &dyn Job) {
+    pub(crate) fn cancel(self: &Arc<Self>, job: &dyn Job) {
         let header = job.header();
         let mut core = self.core.lock();
         match header.state.get() {
             JobState::Ready => {
-                self.count_withdrawn(job);
+                let mut after = After::default();
+                self.count_withdrawn(&mut core, job, &mut after);
                 self.sweep(&mut core);
-                let drained = self.is_drained(&core);
+                after.drained = self.is_drained(&core);
                 drop(core);
                 end_withdrawn(job, JobError::Cancelled);
-                if drained {
-                    self.drained.notify_waiters();
-                }
+                self.finish(after);
+            }
+            JobState::Waiting if header.is_spilled() => {
+                self.count_spill_lost(&mut core, job);
+                drop(core);
+                end_withdrawn(job, JobError::Cancelled);
+                self.flush();
+            }
+            JobState::Waiting => {
+                drop(core);
+                Hub::withdraw(job, JobError::Cancelled);
             }
             JobState::Running => {
+                header.want_cancel();
                 let runner = header.runner.load(Relaxed) as usize;
                 let waker = core.runners[runner].waker.clone();
                 drop(core);
@@ -352,10 +428,11 @@ impl Shared {
         }
     }
 
-    fn count_withdrawn(&self, job: &dyn Job) {
+    fn count_withdrawn(&self, core: &mut Core, job: &dyn Job, after: &mut After) {
         job.header().state.apply(state::WITHDRAW);
-        decrement(&self.counts.pending);
         increment(&self.counts.cancelled);
+        self.leave_queue(core, job.header().load(), after);
+        self.note_cancelled(core, job.header(), state::WITHDRAW);
     }
 
     /// Frees the tombstones when they are many: each sweep is paid for by the cancels since the last.
@@ -364,8 +441,7 @@ impl Shared {
         let tombstones = core.queue.len() - live;
         if tombstones > TOMBSTONES.max(live) {
             // A tombstone holds nothing of the user's: whoever withdrew it keeps it alive until it has been emptied.
-            core.queue
-                .retain(|job| job.header().state.get() == JobState::Ready);
+            core.queue.retain(is_live);
         }
     }
 
@@ -375,6 +451,7 @@ impl Shared {
             let core = self.core.lock();
             let busy = core.runners.iter().filter_map(|entry| {
                 let job = entry.job.as_ref()?;
+                job.header().want_cancel();
                 Some((Arc::clone(job), entry.waker.clone()))
             });
             busy.collect()
@@ -385,57 +462,61 @@ impl Shared {
     }
 
     /// Ends every queued job.
-    pub(crate) fn cancel_queued(&self, reason: impl Fn() -> JobError) {
+    pub(crate) fn cancel_queued(self: &Arc<Self>, reason: impl Fn() -> JobError) {
         let mut batch = Vec::new();
         loop {
-            let drained = {
+            let mut after = After::default();
+            {
                 let mut core = self.core.lock();
                 while batch.len() < WITHDRAW_BATCH
-                    && let Some(job) = pop_ready(&mut core.queue)
+                    && let Some(job) = core.queue.pop(0, is_live)
                 {
-                    self.count_withdrawn(&*job);
+                    self.count_withdrawn(&mut core, &*job, &mut after);
                     batch.push(job);
                 }
-                self.is_drained(&core)
-            };
-            if batch.is_empty() {
-                if drained {
-                    self.drained.notify_waiters();
-                }
-                return;
+                after.drained = self.is_drained(&core);
             }
+            let done = batch.is_empty();
             for job in batch.drain(..) {
                 end_withdrawn(&*job, reason());
             }
+            self.finish(after);
+            if done {
+                return;
+            }
         }
     }
 
-    /// Moves on to `mode`, if it is not there yet, and wakes the idle runners to see it.
-    pub(crate) fn close(&self, mode: Mode) {
-        let idle: Vec<_> = {
+    /// Moves on to `mode`, if it is not there yet, and wakes the idle runners and the submitters in line to see it.
+    pub(crate) fn close(self: &Arc<Self>, mode: Mode) {
+        let mut after = After::default();
+        let wakers: Vec<_> = {
             let mut core = self.core.lock();
             core.mode = core.mode.max(mode);
-            let idle = mem::take(&mut core.idle);
-            let wakers = idle.into_iter().filter_map(|runner| {
-                let entry = &mut core.runners[runner as usize];
-                entry.parked = false;
-                entry.waker.clone()
-            });
-            wakers.collect()
+            // Nobody is left who could resume it.
+            core.slots.set_paused(false);
+            if core.mode < Mode::Stopping && core.room.taken().jobs > 0 {
+                after.wake = Self::next_wake(&mut core, 0);
+            }
+            let idle = core.slots.call_all().into_iter();
+            let runners = idle.filter_map(|runner| core.runners[runner as usize].waker.as_ref());
+            runners.chain(core.room.wakers()).cloned().collect()
         };
-        for waker in idle {
+        for waker in wakers {
             waker.wake();
         }
+        self.finish(after);
     }
 
     /// By a runner that its runtime drops: nothing of this lane will run any more.
-    pub(crate) fn runtime_gone(&self) {
+    pub(crate) fn runtime_gone(self: &Arc<Self>) {
         self.close(Mode::Gone);
         self.cancel_queued(|| JobError::RuntimeGone);
     }
 
     fn is_drained(&self, core: &Core) -> bool {
-        let jobs = self.counts.pending.load(Relaxed) + self.running();
+        let waiting = self.counts.waiting.load(Relaxed);
+        let jobs = self.counts.pending.load(Relaxed) + self.running() + waiting;
         core.mode != Mode::Open && jobs == 0
     }
 
@@ -450,66 +531,28 @@ impl Shared {
             notified.await;
         }
     }
-
-    /// Counts, consistent among each other, and the running jobs.
-    pub(crate) fn look(&self, now_ns: u64) -> (LaneSample, Vec<RunningJob>) {
-        let core = self.core.lock();
-        let jobs = core.runners.iter().filter_map(|entry| entry.job.as_deref());
-        let running = jobs.map(|job| RunningJob::new(job.header(), now_ns));
-        let running = running.collect();
-        (self.sample(Some(&core), now_ns), running)
-    }
-
-    /// Counts, consistent among each other.
-    pub(crate) fn counts(&self, now_ns: u64) -> LaneSample {
-        self.sample(Some(&self.core.lock()), now_ns)
-    }
-
-    /// Counts without waiting: while the lock is held by another, each is exact, but they may be of different instants,
-    /// and the age of the head is unknown.
-    pub(crate) fn try_counts(&self, now_ns: u64) -> LaneSample {
-        self.sample(self.core.try_lock().as_deref(), now_ns)
-    }
-
-    fn sample(&self, core: Option<&Core>, now_ns: u64) -> LaneSample {
-        let counts = &self.counts;
-        let get = |counter: &AtomicU64| counter.load(Relaxed);
-        let head = core.and_then(|core| {
-            // A bounded look: the head may stand behind cancelled jobs.
-            let mut jobs = core.queue.iter().map(|job| job.header()).take(64);
-            jobs.find(|header| header.state.get() == JobState::Ready)
-        });
-        LaneSample {
-            name: self.name.to_string(),
-            scheduler: self.scheduler,
-            limit: self.settings.limit as u64,
-            capacity: self.settings.capacity as u64,
-            running: get(&counts.running),
-            pending: get(&counts.pending),
-            waiting: 0,
-            head_age_ns: head.map(|header| now_ns.saturating_sub(header.ready_ns)),
-            counters: JobCounters {
-                submitted_total: get(&counts.submitted),
-                rejected_total: get(&counts.rejected),
-                started_total: get(&counts.started),
-                succeeded_total: get(&counts.succeeded),
-                failed_total: get(&counts.failed),
-                panicked_total: get(&counts.panicked),
-                timed_out_total: get(&counts.timed_out),
-                cancelled_total: get(&counts.cancelled),
-            },
-        }
-    }
 }
 
-/// The next job that has not been cancelled.
-fn pop_ready(queue: &mut Buckets<Arc<dyn Job>>) -> Option<Arc<dyn Job>> {
-    std::iter::from_fn(|| queue.pop()).find(|job| job.header().state.get() == JobState::Ready)
+/// Whether a job in the queue has not been cancelled.
+fn is_live(job: &Arc<dyn Job>) -> bool {
+    job.header().state.get() == JobState::Ready
 }
 
+/// A queued job has been counted out: tells its handle and whoever depends on it.
 fn end_withdrawn(job: &dyn Job, reason: JobError) {
-    job.header().task.cancelled_in_queue();
+    let header = job.header();
+    header.task.cancelled_in_queue();
+    if !header.is_watched() && !header.keeps_record() {
+        job.publish_withdrawn(reason);
+        return;
+    }
+    let text = reason.text();
+    if header.keeps_record() {
+        let lane = &header.lane;
+        lane.record(header, Some(Arc::clone(&text)), time::now_ns());
+    }
     job.publish_withdrawn(reason);
+    header.lane.hub.ended(header, Some(text));
 }
 
 fn signal_cancel(job: &dyn Job, waker: Option<Waker>) {

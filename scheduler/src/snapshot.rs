@@ -52,7 +52,7 @@ impl RunningJob {
             priority: header.priority,
             trace: header.trace,
             place: place_text(header.place),
-            queue_wait: time::between(header.ready_ns, header.started_ns()),
+            queue_wait: time::between(header.ready_ns(), header.started_ns()),
             elapsed: time::between(header.started_ns(), now_ns),
             cancelling: header.is_cancelling(),
         }

@@ -79,10 +79,18 @@ pub(crate) struct Move {
 
 /// The lane takes the job.
 pub(crate) const ACCEPT: Move = Move::new(Pending, Ready);
+/// Its attempt failed, and there is another.
+pub(crate) const TRY_AGAIN: Move = Move::new(Running, Waiting);
 /// A runner takes it out of the queue.
 pub(crate) const START: Move = Move::new(Ready, Running);
 /// It is cancelled while queued.
 pub(crate) const WITHDRAW: Move = Move::new(Ready, Cancelled);
+/// The lane takes the job, which waits: for a time, for others, or spilled from a full queue.
+pub(crate) const PUT_ASIDE: Move = Move::new(Pending, Waiting);
+/// It has waited long enough, or comes back from where it was spilled to.
+pub(crate) const COME_BACK: Move = Move::new(Waiting, Ready);
+/// It is cancelled while it waits.
+pub(crate) const GIVE_UP: Move = Move::new(Waiting, Cancelled);
 /// It ends with `Ok`.
 pub(crate) const SUCCEED: Move = Move::new(Running, Success);
 /// It ends without success by its own doing.
@@ -99,6 +107,10 @@ impl Move {
         }
         assert!(index < legal.len(), "the table of moves forbids this one");
         Self { from, to }
+    }
+
+    pub(crate) const fn states(self) -> (JobState, JobState) {
+        (self.from, self.to)
     }
 }
 

@@ -48,13 +48,16 @@ fn entry_of(lane: &str, name: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::shared::Settings;
+    use crate::{hub::Hub, settings::Settings};
 
     #[test]
     fn the_same_name_in_two_lanes_is_two_types() {
-        let settings = Settings::default();
-        let lanes = ["types_a", "types_b"].map(|name| Shared::new(name, 0, settings, None));
+        let hub = Arc::new(Hub::for_tests());
+        let lanes = ["types_a", "types_b"];
+        let lanes = lanes.map(|name| Shared::new(name, Settings::default(), Arc::clone(&hub)));
         for _ in 0..2 {
             for lane in &lanes {
                 for name in ["fetch", "flush", "fetch2"] {

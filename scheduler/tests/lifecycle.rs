@@ -321,6 +321,7 @@ async fn a_full_lane_refuses() {
         refused,
         SubmitError::Full {
             lane: "ocr".into(),
+            pending: 100,
             capacity: 100
         }
     );

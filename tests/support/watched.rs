@@ -25,14 +25,14 @@ pub fn on_runtime<T, R, F: Future<Output = T>>(
     ask: impl FnMut(&ServiceView) -> Option<R>,
 ) -> (R, T) {
     let runtime = build(workers, name);
-    let done = runtime.block_on(async {
-        Probe::builder(SERVICE)
+    let (probe, done) = runtime.block_on(async {
+        let probe = Probe::builder(SERVICE)
             .socket(agent.socket())
             .install()
             .expect("a runtime");
         let ax = Scheduler::new();
         let lane = ax.lane("work").limit(8).open().expect("valid settings");
-        work(lane, ax).await
+        (probe, work(lane, ax).await)
     });
     // A current_thread runtime lives only while somebody drives it.
     let stop = Arc::new(Notify::new());
@@ -42,6 +42,7 @@ pub fn on_runtime<T, R, F: Future<Output = T>>(
     let answer = agent.viewer().wait_view(SERVICE, name, ask);
     stop.notify_one();
     driver.join().expect("no panic");
+    drop(probe);
     (answer, done)
 }
 

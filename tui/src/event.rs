@@ -20,7 +20,9 @@ use crate::{
     app::{App, DemoNote},
     client::{self, Client, Sockets},
     demo::Service,
-    exit, keys,
+    exit,
+    glyphs::Glyphs,
+    keys,
     theme::Theme,
     view::Screen,
     world::{Update, World},
@@ -37,7 +39,11 @@ const SECOND: Duration = Duration::from_secs(1);
 /// # Errors
 ///
 /// The terminal cannot be set up, read or written.
-pub async fn run(sockets: Sockets, mut service: Option<&mut Service>) -> io::Result<()> {
+pub async fn run(
+    sockets: Sockets,
+    mut service: Option<&mut Service>,
+    glyphs: Glyphs,
+) -> io::Result<()> {
     let note = service.as_ref().map(|service| DemoNote {
         url: service.url().to_owned(),
         ended: None,
@@ -49,6 +55,7 @@ pub async fn run(sockets: Sockets, mut service: Option<&mut Service>) -> io::Res
         app: App::new(note, TimeZone::system()),
         live: World::new(),
         theme: Theme::from_env(),
+        glyphs,
     };
     let result = dashboard
         .follow(sockets, &mut terminal, &mut signals, &mut service)
@@ -66,6 +73,7 @@ struct Dashboard {
     /// What the agent told, also while the screen is frozen.
     live: World,
     theme: Theme,
+    glyphs: Glyphs,
 }
 
 impl Dashboard {
@@ -111,10 +119,12 @@ impl Dashboard {
         Ok(())
     }
 
-    fn draw(&self, terminal: &mut DefaultTerminal) -> io::Result<()> {
+    fn draw(&mut self, terminal: &mut DefaultTerminal) -> io::Result<()> {
+        self.app.width = terminal.size()?.width;
         let screen = Screen {
             app: &self.app,
             theme: self.theme,
+            glyphs: self.glyphs,
         };
         terminal.draw(|frame| frame.render_widget(&screen, frame.area()))?;
         Ok(())

@@ -70,6 +70,7 @@ pub fn lane(name: &str, running: u64, limit: u64, pending: u64) -> LaneView {
         full_ns: None,
         counters: counters(48_720, 0),
         rates: rates(812.0, 0.0),
+        recent: rates(790.0, 0.0),
         queue_wait: quantiles(100_000, 2_300_000, 9 * MS),
         run: quantiles(4_100_000, 18_200_000, 40 * MS),
     }
@@ -237,6 +238,8 @@ pub fn stalled() -> ServiceView {
     let mut api = lane("api", 10, 10, 57);
     api.full_ns = Some(8 * S);
     api.rates.unsuccessful_per_s = Some(1.0);
+    api.recent.finished_per_s = Some(0.0);
+    api.head_age_ns = Some(7_900 * MS);
     api.queue_wait = quantiles(12 * MS, 88 * MS, 130 * MS);
     api.run = quantiles(210 * MS, 431 * MS, 500 * MS);
     view.lanes[1] = api;

@@ -2,6 +2,7 @@
 //! Unknown is `-`.
 
 use jiff::{Timestamp, tz::TimeZone};
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// What is shown for a figure that is not known.
 pub const UNKNOWN: &str = "-";
@@ -65,6 +66,9 @@ pub fn uptime(ns: u64) -> String {
         format!("{minutes}m{:02}s", s % 60)
     } else if days == 0 {
         format!("{hours}h{:02}m", minutes % 60)
+    } else if days > 999 {
+        // A start time is the service's own word.
+        ">999d".to_owned()
     } else {
         format!("{days}d{:02}h", hours % 24)
     }
@@ -77,7 +81,7 @@ pub fn megabytes(bytes: Option<u64>) -> String {
 
 /// A share of 0 to 1 as per cent, without the sign.
 pub fn percent(share: Option<f64>) -> String {
-    known(share, |share| format!("{:.0}", share * 100.0))
+    known(share, |share| format!("{:.0}", unsigned(share * 100.0)))
 }
 
 /// A count.
@@ -88,12 +92,18 @@ pub fn count(count: Option<u64>) -> String {
 /// Something per second: a decimal below ten, so that a slow trickle does not read as nothing.
 pub fn rate(per_s: Option<f64>) -> String {
     known(per_s, |per_s| {
+        let per_s = unsigned(per_s);
         if per_s == 0.0 || per_s >= 9.95 {
             format!("{per_s:.0}")
         } else {
             format!("{per_s:.1}")
         }
     })
+}
+
+/// Nothing that is shown is below zero, and the sum of no rates is `-0.0`.
+fn unsigned(value: f64) -> f64 {
+    if value > 0.0 { value } else { 0.0 }
 }
 
 fn known<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
@@ -121,22 +131,49 @@ pub fn printable(name: &str) -> String {
         .collect()
 }
 
-/// A name cut in its middle to `width` characters, because names of one family differ at their ends.
+/// Columns that a text takes on the terminal: a wide character takes two, a combining one none.
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// A name cut in its middle to `width` columns, because names of one family differ at their ends.
 pub fn middle_cut(name: &str, width: usize) -> String {
     let name = printable(name);
-    let length = name.chars().count();
-    if length <= width {
+    if name.width() <= width {
         return name;
     }
-    let kept = width.saturating_sub(1);
-    let tail = kept / 2;
-    let head = kept - tail;
-    let start: String = name.chars().take(head).collect();
-    let end: String = name.chars().skip(length - tail).collect();
     if width == 0 {
-        String::new()
+        return String::new();
+    }
+    let kept = width - 1;
+    let tail = kept / 2;
+    let start: String = fitting(name.chars(), kept - tail).collect();
+    let end: Vec<char> = fitting(name.chars().rev(), tail).collect();
+    let end: String = end.into_iter().rev().collect();
+    format!("{start}…{end}")
+}
+
+/// The characters that fit into so many columns.
+fn fitting(chars: impl Iterator<Item = char>, width: usize) -> impl Iterator<Item = char> {
+    chars.scan(width, |left, c| {
+        *left = left.checked_sub(c.width().unwrap_or(0))?;
+        Some(c)
+    })
+}
+
+/// Like [`middle_cut`], filled up with spaces: a cell of a table that is printed. `format!` would count characters.
+pub fn cell(name: &str, width: usize) -> String {
+    let name = middle_cut(name, width);
+    let spare = width.saturating_sub(name.width());
+    format!("{name}{}", " ".repeat(spare))
+}
+
+/// The name of a service, which may be empty.
+pub fn service_name(name: &str) -> &str {
+    if name.trim().is_empty() {
+        "(unnamed)"
     } else {
-        format!("{start}…{end}")
+        name
     }
 }
 
@@ -217,6 +254,7 @@ mod tests {
             .map(|s| uptime(s * NS_PER_S))
             .into();
         assert_eq!(shown, ["45s", "12m05s", "2h13m", "3d04h"]);
+        assert_eq!(uptime(u64::MAX), ">999d");
     }
 
     #[test]
@@ -226,6 +264,32 @@ mod tests {
         assert_eq!(middle_cut("render", 1), "…");
         assert_eq!(middle_cut("render", 0), "");
         assert_eq!(middle_cut("a\x1b[2Jb", 10), "a?[2Jb");
+    }
+
+    #[test]
+    fn a_wide_character_takes_two_columns() {
+        assert_eq!(middle_cut("支払い", 6), "支払い");
+        assert_eq!(middle_cut("支払いサービス", 6), "支…ス");
+        assert_eq!(cell("支払い", 8), "支払い  ");
+        assert_eq!(cell("支払いサービス", 7), "支…ス  ");
+        assert_eq!(width(&cell(&"決".repeat(10_000), 30)), 30);
+        assert_eq!(
+            middle_cut("e\u{301}e\u{301}e\u{301}", 3),
+            "e\u{301}e\u{301}e\u{301}"
+        );
+    }
+
+    #[test]
+    fn nothing_is_below_zero() {
+        assert_eq!(rate(Some(std::iter::empty::<f64>().sum())), "0");
+        assert_eq!(rate(Some(-0.0)), "0");
+        assert_eq!(percent(Some(-0.001)), "0");
+    }
+
+    #[test]
+    fn an_empty_name_is_said_to_be_one() {
+        assert_eq!(service_name("  "), "(unnamed)");
+        assert_eq!(service_name("checkout"), "checkout");
     }
 
     #[test]

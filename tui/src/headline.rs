@@ -1,10 +1,12 @@
 //! The sentences at the top of the screen: is it healthy, and if not, what is wrong, worst first. Pure functions over
 //! what the agent told, so that the dashboard and `ax-top status` say the same.
 
+use std::{collections::BTreeSet, time::Duration};
+
 use ax_wire::{
     InstanceId, alert,
     event::{ObserverGap, StallKind},
-    sample::{TaskKind, TaskRef},
+    sample::{TaskKind, TaskRef, WorkerState},
     view::{ServiceState, ServiceSummary, ServiceView, StallView},
 };
 
@@ -78,7 +80,14 @@ pub fn of_world(world: &World, shown: Option<InstanceId>) -> Vec<Headline> {
     let view = shown.and_then(|instance| world.newest_view(instance));
     let summary = shown.and_then(|instance| world.summary(instance));
     let headline = match (&world.link, summary, view) {
-        (Link::Connecting { problem }, _, _) => of_connecting(problem.as_deref(), view.is_some()),
+        (
+            Link::Connecting {
+                problem,
+                own_agent_in,
+            },
+            _,
+            _,
+        ) => of_connecting(problem.as_deref(), *own_agent_in, view.is_some()),
         (_, Some(summary), _) if summary.state != ServiceState::Live => {
             of_silence(summary, world.now_unix_ns)
         }
@@ -117,7 +126,16 @@ pub fn of_service(view: &ServiceView, now_unix_ns: u64) -> Vec<Headline> {
     }
 }
 
-fn of_connecting(problem: Option<&str>, had_figures: bool) -> Headline {
+fn of_connecting(
+    problem: Option<&str>,
+    own_agent_in: Option<Duration>,
+    had_figures: bool,
+) -> Headline {
+    if let Some(left) = own_agent_in {
+        let seconds = left.as_secs() + 1;
+        let sentence = format!("the agent is gone, waiting for it; own agent in {seconds} s");
+        return Headline::new(Severity::Unknown, sentence);
+    }
     let what = if had_figures {
         "the agent is gone; looking for the next one"
     } else {
@@ -152,6 +170,13 @@ fn of_view(view: &ServiceView) -> Vec<Headline> {
     }
     all.sort_by_key(|headline| std::cmp::Reverse(headline.severity));
     all
+}
+
+/// The headline of a demo whose service ended by itself; `ended` may have several lines.
+pub fn of_dead_demo(ended: &str) -> Headline {
+    let ended: Vec<_> = ended.lines().map(printable).collect();
+    let sentence = format!("the demo service ended: {}", ended.join("; "));
+    Headline::new(Severity::Critical, sentence)
 }
 
 /// The headline of one service that does not speak.
@@ -199,6 +224,13 @@ fn ended_unix_ns(stall: &StallView) -> u64 {
 fn stall_sentence(stall: &StallView, view: &ServiceView) -> String {
     let length = duration(stall.stall.length_ns);
     let place = match stall.stall.worker {
+        Some(_) if stall.ongoing && stuck_workers(stall, view).len() > 1 => {
+            let stuck = stuck_workers(stall, view).len();
+            match workers_of(stall, view) {
+                all if stuck >= all => format!("all {stuck} workers"),
+                all => format!("{stuck} of {all} workers"),
+            }
+        }
         Some(worker) if view.runtimes.len() > 1 => {
             format!("worker {worker} of runtime {}", stall.stall.runtime)
         }
@@ -218,6 +250,33 @@ fn stall_sentence(stall: &StallView, view: &ServiceView) -> String {
         (None, _) => String::new(),
     };
     format!("{kind} {length} on {place}{when}{who}")
+}
+
+/// The workers of the stall's runtime that are stuck now. Of one that has just got stuck the event comes before the sample.
+fn stuck_workers(stall: &StallView, view: &ServiceView) -> BTreeSet<u32> {
+    let runtime = stall.stall.runtime;
+    let told = view
+        .stalls
+        .iter()
+        .filter(|other| other.ongoing && other.stall.kind == stall.stall.kind)
+        .filter(|other| other.stall.runtime == runtime)
+        .filter_map(|other| other.stall.worker);
+    let sampled = view
+        .runtimes
+        .iter()
+        .filter(|other| other.info.id == runtime)
+        .flat_map(|runtime| &runtime.workers)
+        .filter(|worker| worker.state == WorkerState::Stalled)
+        .map(|worker| worker.index);
+    told.chain(sampled).collect()
+}
+
+fn workers_of(stall: &StallView, view: &ServiceView) -> usize {
+    let runtime = view
+        .runtimes
+        .iter()
+        .find(|runtime| runtime.info.id == stall.stall.runtime);
+    runtime.map_or(0, |runtime| runtime.workers.len())
 }
 
 /// `job render_pdf (files) started src/pdf.rs:88`.
@@ -252,7 +311,7 @@ fn of_observer_gap(view: &ServiceView) -> Option<Headline> {
         let late = duration(gap.late_ns);
         let ago = age(ago);
         let sentence = format!(
-            "the whole process got no CPU for {late}, {ago} ago (throttled, stopped or suspended)"
+            "the whole process got no CPU for {late}, {ago} ago (a busy host; else throttled, stopped or suspended)"
         );
         Headline::new(Severity::Warning, sentence)
     })
@@ -363,6 +422,25 @@ mod tests {
     }
 
     #[test]
+    fn workers_that_are_stuck_together_are_counted() {
+        let mut view = fixture::stalled();
+        let mut other = view.stalls[0].clone();
+        other.stall.worker = Some(1);
+        other.stall.length_ns /= 2;
+        view.stalls.push(other);
+        assert_eq!(
+            worst(&view).sentence,
+            "stall 412 ms on all 2 workers, still going on: job render_pdf (files) started src/pdf.rs:88"
+        );
+        let third = view.runtimes[0].workers[1].clone();
+        view.runtimes[0].workers.push(third);
+        assert!(worst(&view).sentence.contains("on 2 of 3 workers"));
+        view.stalls.truncate(1);
+        view.runtimes[0].workers[1].state = WorkerState::Stalled;
+        assert!(worst(&view).sentence.contains("on 2 of 3 workers"));
+    }
+
+    #[test]
     fn a_stall_that_is_over_is_told_with_its_age_until_it_leaves_the_window() {
         let mut view = fixture::stalled();
         view.stalls[0].ongoing = false;
@@ -418,13 +496,23 @@ mod tests {
         view.at_unix_ns = view.hello.clock.unix_ns + 3_800_000_000;
         assert_eq!(
             worst(&view).sentence,
-            "the whole process got no CPU for 800 ms, 3 s ago (throttled, stopped or suspended)"
+            "the whole process got no CPU for 800 ms, 3 s ago (a busy host; else throttled, stopped or \
+             suspended)"
         );
         view.observer_gaps[0].late_ns = 31_000_000;
         assert_eq!(
             worst(&view).severity,
             Severity::Healthy,
             "no stall could be taken for one so short"
+        );
+    }
+
+    #[test]
+    fn an_agent_that_went_away_is_waited_for_by_the_second() {
+        let headline = of_connecting(Some("gone"), Some(Duration::from_millis(7_400)), true);
+        assert_eq!(
+            headline.sentence,
+            "the agent is gone, waiting for it; own agent in 8 s"
         );
     }
 

@@ -19,6 +19,7 @@ mod export;
 #[cfg(test)]
 mod fixture;
 mod format;
+mod glyphs;
 mod headline;
 mod keys;
 mod opened;

@@ -22,14 +22,13 @@ pub struct Theme {
 }
 
 impl Theme {
-    /// With colour, unless `NO_COLOR` is set to something.
+    /// With colour, unless `NO_COLOR` is set to something or the terminal has none.
     pub fn from_env() -> Self {
-        Self {
-            colour: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
-        }
+        let variable = |name| std::env::var_os(name).unwrap_or_default();
+        let term = variable("TERM");
+        Self::with_colour(variable("NO_COLOR").is_empty() && has_colour(&term.to_string_lossy()))
     }
 
-    #[cfg(test)]
     pub fn with_colour(colour: bool) -> Self {
         Self { colour }
     }
@@ -50,15 +49,40 @@ impl Theme {
         }
     }
 
+    /// Laid over figures that are not those of now.
+    pub fn faded() -> Style {
+        Style::new()
+            .fg(Color::Reset)
+            .add_modifier(Modifier::DIM)
+            .remove_modifier(Modifier::BOLD)
+    }
+
     /// The row that the keys act on.
     pub fn selection() -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 }
 
+/// Whether a terminal of this name has colours: the old ones that are still named, and those that end in `-m` or `-mono`,
+/// have none. One that names nothing is left to be what nearly all are.
+fn has_colour(term: &str) -> bool {
+    let without = ["dumb", "vt52", "vt100", "vt102", "vt220"];
+    !without.contains(&term) && !term.ends_with("-m") && !term.ends_with("-mono")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_terminal_without_colours_gets_none() {
+        for term in ["dumb", "vt100", "vt100-mono", "xterm-mono", "linux-m"] {
+            assert!(!has_colour(term), "{term}");
+        }
+        for term in ["", "xterm", "xterm-256color", "screen", "linux"] {
+            assert!(has_colour(term), "{term}");
+        }
+    }
 
     #[test]
     fn without_colour_no_style_has_one() {

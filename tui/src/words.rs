@@ -83,12 +83,17 @@ pub fn kilobytes(snapshot: &SnapshotSummary) -> String {
     format!("{:.0}", snapshot.size_bytes as f64 / 1e3)
 }
 
-/// What became of incidents that have no snapshot; nothing where every one has.
-pub fn suppressed(suppressed: &Suppressed) -> Option<String> {
+/// What became of incidents that have no snapshot; nothing where every one has. `failed_in_service` are those that the
+/// service was to write itself.
+pub fn suppressed(suppressed: &Suppressed, failed_in_service: u64) -> Option<String> {
     let parts: Vec<_> = [
         (suppressed.by_service_total, "held back by the service"),
         (suppressed.by_agent_total, "held back by the agent"),
         (suppressed.failed_total, "could not be written"),
+        (
+            failed_in_service,
+            "could not be written by the service (its log says why)",
+        ),
     ]
     .into_iter()
     .filter(|(total, _)| *total > 0)
@@ -127,7 +132,7 @@ mod tests {
 
     #[test]
     fn nothing_suppressed_is_nothing_said() {
-        assert_eq!(suppressed(&Suppressed::default()), None);
+        assert_eq!(suppressed(&Suppressed::default(), 0), None);
         let some = Suppressed {
             by_service_total: 3,
             failed_total: 1,
@@ -135,9 +140,10 @@ mod tests {
             ..Suppressed::default()
         };
         assert_eq!(
-            suppressed(&some).as_deref(),
+            suppressed(&some, 2).as_deref(),
             Some(
-                "not kept: 3 held back by the service, 1 could not be written (last: the disk is full)"
+                "not kept: 3 held back by the service, 1 could not be written, 2 could not be written by the service \
+                 (its log says why) (last: the disk is full)"
             )
         );
     }

@@ -5,12 +5,15 @@ use std::{
     collections::{BTreeMap, VecDeque},
     path::PathBuf,
     sync::Arc,
+    time::Duration,
 };
 
 use ax_wire::{
     InstanceId, ToViewer,
     frame::Captured,
-    view::{AgentDropped, Backfill, Point, ServiceState, ServiceSummary, ServiceView, Services},
+    view::{
+        AgentDropped, Backfill, Point, Rates, ServiceState, ServiceSummary, ServiceView, Services,
+    },
 };
 use tokio::sync::oneshot;
 
@@ -25,13 +28,25 @@ const KEEP_UNLISTED_NS: u64 = 60 * 1_000_000_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Link {
     /// No agent yet, or no longer; what stood in the way, once something did.
-    Connecting { problem: Option<String> },
+    Connecting {
+        problem: Option<String>,
+        /// How long the agent that went away is still waited for; then one is started in this process.
+        own_agent_in: Option<Duration>,
+    },
     /// Another process is the agent.
     Attached { socket: PathBuf },
     /// The agent runs inside this process.
     Embedded { socket: PathBuf },
     /// There is no agent: the figures are those of a snapshot file, and stand still.
     File { name: String },
+}
+
+impl Link {
+    /// Before anything has been tried.
+    pub const CONNECTING: Self = Self::Connecting {
+        problem: None,
+        own_agent_in: None,
+    };
 }
 
 /// What the client tells.
@@ -73,7 +88,7 @@ pub struct ServiceFeed {
 impl World {
     pub fn new() -> Self {
         Self {
-            link: Link::Connecting { problem: None },
+            link: Link::CONNECTING,
             now_unix_ns: 0,
             listed: false,
             services: Vec::new(),
@@ -153,6 +168,14 @@ impl World {
         self.listed = true;
         self.services = services.services;
         self.agent_dropped = services.agent_dropped;
+        for summary in &self.services {
+            let view = self.feeds.get_mut(&summary.instance);
+            if let Some(view) = view.and_then(|feed| feed.view.as_mut())
+                && view.summary != *summary
+            {
+                Arc::make_mut(view).summary.clone_from(summary);
+            }
+        }
         let oldest = self.now_unix_ns.saturating_sub(KEEP_UNLISTED_NS);
         let listed = &self.services;
         self.feeds.retain(|instance, feed| {
@@ -206,6 +229,26 @@ fn trim(points: &mut VecDeque<Point>) {
     points.drain(..surplus);
 }
 
+/// The view of a service that is not heard any more: levels stay as they were last, rates and shares are unknown now.
+pub fn last_words(view: &ServiceView) -> ServiceView {
+    let mut view = view.clone();
+    view.process.cpus_used = None;
+    view.process.probe_cpus_used = None;
+    for worker in view.runtimes.iter_mut().flat_map(|r| &mut r.workers) {
+        worker.busy_share = None;
+        worker.on_cpu_share = None;
+        worker.run_queue_share = None;
+    }
+    for lane in &mut view.lanes {
+        (lane.rates, lane.recent) = (Rates::default(), Rates::default());
+        lane.full_ns = None;
+    }
+    for r#type in &mut view.types {
+        r#type.rates = Rates::default();
+    }
+    view
+}
+
 /// Everything that was lost on the way from the service to this screen.
 pub fn lost_total(view: &ServiceView) -> u64 {
     let service = view.dropped;
@@ -214,6 +257,8 @@ pub fn lost_total(view: &ServiceView) -> u64 {
         + service.lag_points_total
         + service.types_folded_total
         + service.threads_unseen_total
+        + service.baggage_entries_total
+        + service.snapshots_failed_total
         + view.agent_dropped.folded_total
 }
 
@@ -279,7 +324,7 @@ mod tests {
         let instance = view.summary.instance;
         let mut world = fixture::world(vec![view.clone()]);
         let known = world.feed(instance).map_or(0, |feed| feed.points.len());
-        world.apply(Update::Link(Link::Connecting { problem: None }));
+        world.apply(Update::Link(Link::CONNECTING));
         world.apply(Update::Frame(ToViewer::Services(Services {
             services: Vec::new(),
             agent_dropped: AgentDropped::default(),

@@ -127,6 +127,9 @@ pub struct Ack {
     pub agent_version: String,
     /// Its process id.
     pub agent_pid: u32,
+    /// Whether it runs inside an `ax-top`, and ends with it.
+    #[serde(default)]
+    pub embedded: bool,
 }
 
 /// The agent does not take the connection.

@@ -13,6 +13,7 @@ use crate::{
     event::{ObserverGap, Stall},
     hello::Hello,
     id::{JobId, RuntimeId},
+    recorder::RecorderDump,
     sample::{Dropped, LagPoint, LaneSample, ProcessSample, RuntimeSample, TaskRef, TypeSample},
     view::{AgentDropped, Point, ServiceView},
 };
@@ -102,6 +103,10 @@ pub struct Incident {
     pub queues: Vec<QueueFacts>,
     /// Lag points of the last seconds, as the probe still had them.
     pub lag: Vec<LagPoint>,
+    /// What the flight recorder held, at most [`MAX_RECORDED_EVENTS`](crate::recorder::MAX_RECORDED_EVENTS). `None` from
+    /// a service without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorder: Option<RecorderDump>,
     /// Incidents since the process started that were not taken down, because of cooldown or rate.
     pub suppressed_total: u64,
     /// What was lost in the service.
@@ -132,6 +137,19 @@ pub struct RunningJob {
     pub priority: u8,
     /// The poll it is in has lasted so long; `None` when it is not being polled.
     pub poll_age_ns: Option<u64>,
+    /// What it waits for. `None`: nothing that it has given a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<WaitsFor>,
+}
+
+/// What a job waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WaitsFor {
+    /// The label that its code gave, or by itself `downstream NAME`, `pool NAME` or `lane NAME`.
+    pub label: String,
+    /// For how long.
+    pub since_ns: u64,
 }
 
 /// What is queued in one lane.

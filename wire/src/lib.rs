@@ -22,6 +22,7 @@ pub mod hello;
 pub mod histogram;
 pub mod id;
 pub mod incident;
+pub mod recorder;
 pub mod sample;
 #[cfg(feature = "schema")]
 pub mod schema;

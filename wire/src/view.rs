@@ -245,6 +245,9 @@ pub struct LaneView {
     pub counters: JobCounters,
     /// Rates.
     pub rates: Rates,
+    /// Rates over the last two seconds alone: they fall as soon as a lane comes to a stop.
+    #[serde(default)]
+    pub recent: Rates,
     /// Queue wait of its job types together.
     pub queue_wait: Quantiles,
     /// Run time of its job types together.

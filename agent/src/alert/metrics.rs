@@ -264,7 +264,7 @@ fn retry_share(window: Window<'_>, place: usize, lane: &Entry<Lane>) -> Option<f
     let (mut started, mut finished) = (0_u64, 0_u64);
     let mut running = None;
     for (_, lane) in seconds_of(window, place, lane.born, TREND_SPAN_NS) {
-        started += u64::from(lane.counts.started);
+        started += u64::from(lane.started);
         finished += u64::from(lane.counts.finished);
         running = Some((running.map_or(lane.running, |(now, _)| now), lane.running));
     }

@@ -120,9 +120,15 @@ pub fn default_rules() -> Vec<Rule> {
             )
         },
         Rule {
-            // A connection that breaks and comes back within a second is no loss.
+            // Counted from the last frame: a connection that breaks and comes back at once is no loss.
             clear_for: Duration::ZERO,
-            ..rule("service-lost", Metric::Lost, 0.0, 1, Severity::Critical)
+            ..rule(
+                "service-lost",
+                Metric::Lost,
+                1.5 * SECOND,
+                0,
+                Severity::Critical,
+            )
         },
         Rule {
             clear_for: Duration::from_secs(30),

@@ -1,6 +1,6 @@
 //! One sample against the one before it.
 
-use ax_wire::sample::{RuntimeSample, Sample, WorkerSample};
+use ax_wire::sample::{RuntimeSample, Sample, WorkerSample, WorkerState};
 
 use super::per_second;
 
@@ -54,9 +54,13 @@ impl<'a> Change<'a> {
     }
 
     /// Share of the time that a worker of the newest sample was outside parking. At most 1: tokio publishes its counter
-    /// in steps of up to 61 polls, so that a second may be told more than it had.
+    /// in steps of up to 61 polls, so that a second may be told more than it had; and none while a worker is stuck in one
+    /// poll, which is as busy as can be.
     #[must_use]
     pub fn busy_share(&self, runtime: &RuntimeSample, worker: &WorkerSample) -> Option<f64> {
+        if worker.state == WorkerState::Stalled {
+            return Some(1.0);
+        }
         let before = self.worker_before(runtime, worker)?;
         self.share(Some(before.busy_ns_total), Some(worker.busy_ns_total))
             .map(|share| share.min(1.0))

@@ -22,7 +22,7 @@ pub struct Second {
     pub point: Point,
     /// Each lane, by its place.
     pub(crate) lanes: Vec<Option<LaneSecond>>,
-    /// Each type, by its place: 68 bytes each.
+    /// Each type, by its place: 64 bytes each.
     pub(crate) types: Vec<Option<TypeSecond>>,
 }
 
@@ -82,8 +82,6 @@ impl Second {
 pub struct Counts {
     /// Accepted.
     pub submitted: u32,
-    /// Begun, each attempt.
-    pub started: u32,
     /// Ended, in whichever way.
     pub finished: u32,
     /// Ended without success.
@@ -101,6 +99,8 @@ pub struct LaneSecond {
     pub pending: u32,
     /// What happened.
     pub counts: Counts,
+    /// Attempts begun.
+    pub started: u32,
     /// Queue wait of its types together.
     pub queue_wait: Brief,
     /// Run time of its types together.
@@ -137,7 +137,6 @@ pub(super) fn counts(
     let added = |total: fn(&JobCounters) -> u64| narrow(total(after).saturating_sub(total(before)));
     Counts {
         submitted: added(|counters| counters.submitted_total),
-        started: added(|counters| counters.started_total),
         finished: added(JobCounters::finished_total),
         unsuccessful: added(JobCounters::unsuccessful_total),
         rejected: added(|counters| counters.rejected_total),

@@ -27,10 +27,9 @@ use tokio::{
 use tokio_util::{codec::FramedRead, sync::CancellationToken};
 
 use super::{
-    Server,
-    hub::{FromService, HubHandle, Loss},
-    line,
+    Server, line,
     lines::{LineError, Lines},
+    message::{FromService, HubHandle, Loss},
     refusal,
     service::Speaker,
 };
@@ -209,7 +208,7 @@ impl Connection {
             return Close::Refuse(Loss::Refused, reason);
         }
         self.lines.decoder_mut().allow_long();
-        if !self.send(&line(&ToService::Ack(ack()))).await {
+        if !self.send(&line(&ToService::Ack(ack(&self.config)))).await {
             return Close::Quietly;
         }
         let speaking = Speaking::new(Arc::clone(&self.speaking));
@@ -253,7 +252,7 @@ impl Connection {
     }
 
     async fn talk_to_viewer(&mut self) -> Close {
-        if !self.send(&line(&ToViewer::Ack(ack()))).await {
+        if !self.send(&line(&ToViewer::Ack(ack(&self.config)))).await {
             return Close::Quietly;
         }
         let (queue, mut frames) = mpsc::channel(self.config.viewer_queue_frames.max(1));
@@ -319,8 +318,9 @@ fn decode_service_frame(line: &[u8]) -> Result<ToAgent, FrameError> {
     frame::decode(line)
 }
 
-fn ack() -> Ack {
+fn ack(config: &Config) -> Ack {
     Ack {
+        embedded: config.embedded,
         protocol: PROTOCOL,
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
         agent_pid: std::process::id(),

@@ -7,14 +7,13 @@ use std::{
 
 use ax_wire::{
     InstanceId, ToService, ToViewer,
-    event::Events,
     frame::IncidentAck,
     hello::Hello,
     incident::{Incident, IncidentId, Reason},
     view::AgentDropped,
 };
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::mpsc,
     time::{MissedTickBehavior, interval, sleep},
 };
 use tokio_util::sync::CancellationToken;
@@ -23,118 +22,25 @@ use super::{
     connection::ConnectionId,
     evidence::{Answer, Evidence, kind_of, refusal},
     memory,
+    message::{FromService, HubHandle, Loss, Message, inbox},
     restart::{self, SavedAlerts},
     service::{Service, Speaker},
-    viewers::{Queue, Viewers},
+    viewers::Viewers,
 };
 use crate::{
-    access::{Sees, is_alive},
+    access::is_alive,
     alert::Book,
     clock::Now,
     config::Config,
-    ingest::CleanSample,
     snapshot::{
         compose,
         limits::Kind,
-        store::{Report, Store, read_alerts},
+        store::{Store, read_alerts},
     },
 };
 
-/// Messages that wait for the hub. Senders wait when it is full, and with them the sockets that they read.
-const INBOX: usize = 16;
-
 /// How often states are looked at, and viewers that missed something are brought up to date.
 const TICK: Duration = Duration::from_secs(1);
-
-/// What the agent did not take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Loss {
-    BadFrame,
-    OversizedFrame,
-    Refused,
-}
-
-impl Loss {
-    fn count(self, dropped: &mut AgentDropped) {
-        match self {
-            Self::BadFrame => dropped.bad_frames_total += 1,
-            Self::OversizedFrame => dropped.oversized_frames_total += 1,
-            Self::Refused => dropped.refused_connections_total += 1,
-        }
-    }
-}
-
-/// A frame of a service that has joined, cleaned.
-#[derive(Debug)]
-pub(super) enum FromService {
-    HelloAgain(Box<Hello>),
-    Sample(Box<CleanSample>),
-    Events(Events),
-    Incident(Box<Incident>),
-    Goodbye,
-}
-
-#[derive(Debug)]
-enum Message {
-    Join {
-        hello: Box<Hello>,
-        speaker: Speaker,
-        answer: oneshot::Sender<Result<(), String>>,
-    },
-    Frame(ConnectionId, FromService),
-    Subscribe(ConnectionId, Queue, Sees),
-    Capture(ConnectionId, InstanceId),
-    Lost(Option<ConnectionId>, Loss),
-    Disconnected(ConnectionId),
-    Disk(Report),
-}
-
-/// A way to the hub. The hub ends when the last one is dropped.
-#[derive(Clone, Debug)]
-pub(super) struct HubHandle(mpsc::Sender<Message>);
-
-impl HubHandle {
-    /// Brings a service in, or says why not.
-    pub(super) async fn join(&self, hello: Hello, speaker: Speaker) -> Result<(), String> {
-        let (answer, answered) = oneshot::channel();
-        let hello = Box::new(hello);
-        self.send(Message::Join {
-            hello,
-            speaker,
-            answer,
-        })
-        .await;
-        let gone = |_| Err("the agent is stopping".to_owned());
-        answered.await.unwrap_or_else(gone)
-    }
-
-    pub(super) async fn frame(&self, id: ConnectionId, frame: FromService) {
-        self.send(Message::Frame(id, frame)).await;
-    }
-
-    pub(super) async fn subscribe(&self, id: ConnectionId, queue: Queue, sees: Sees) {
-        self.send(Message::Subscribe(id, queue, sees)).await;
-    }
-
-    /// A viewer asks for a snapshot; the answer comes through its queue.
-    pub(super) async fn capture(&self, id: ConnectionId, instance: InstanceId) {
-        self.send(Message::Capture(id, instance)).await;
-    }
-
-    /// Counts a loss, of a connection where it has one.
-    pub(super) async fn lost(&self, id: Option<ConnectionId>, loss: Loss) {
-        self.send(Message::Lost(id, loss)).await;
-    }
-
-    pub(super) async fn disconnected(&self, id: ConnectionId) {
-        self.send(Message::Disconnected(id)).await;
-    }
-
-    async fn send(&self, message: Message) {
-        // The hub outlives its handles unless it panicked, and then `Agent::run` says so.
-        let _ = self.0.send(message).await;
-    }
-}
 
 pub(super) type ServiceMap = BTreeMap<InstanceId, Service>;
 
@@ -155,7 +61,7 @@ pub(super) struct Hub {
 
 impl Hub {
     pub(super) fn new(config: Config, stop: CancellationToken) -> (HubHandle, Self) {
-        let (sender, inbox) = mpsc::channel(INBOX);
+        let (sender, inbox) = inbox();
         let folder = config.snapshots.folder.clone();
         let saved = folder.as_deref().and_then(read_alerts);
         let back = sender.downgrade();
@@ -182,7 +88,7 @@ impl Hub {
             dropped: AgentDropped::default(),
             stop,
         };
-        (HubHandle(sender), hub)
+        (HubHandle::new(sender), hub)
     }
 
     /// Works until the last handle is gone, then waits for the disk.

@@ -13,6 +13,9 @@ use ax_wire::{
 
 use crate::common::{EPOCH_UNIX_NS, MS, SECOND, hello, lag_point, lane, sample};
 
+/// What a second of a test changes in a healthy sample.
+type Change = Box<dyn FnMut(u64, &mut Sample)>;
+
 /// A service that is judged once a second.
 struct Judged {
     history: ServiceHistory,
@@ -183,7 +186,6 @@ fn what_a_lane_suffers_is_said_with_its_name() {
         lane.counters.submitted_total = second * 10;
         lane.counters.failed_total = second * 10;
     });
-    type Change = Box<dyn FnMut(u64, &mut Sample)>;
     let cases: [(&str, u64, Change); 4] = [
         ("backlog-growing", 70, Box::new(growing)),
         ("rejections", 5, Box::new(rejecting)),
@@ -323,8 +325,7 @@ fn nothing_is_judged_while_quiet_but_a_death() {
         assert_eq!(judged.judge(now(1), quiet), []);
         assert_eq!(judged.judge(now(60), quiet), [], "not even silence");
         judged.history.disconnected();
-        judged.judge(now(61), quiet);
-        let lost = judged.judge(now(63), quiet);
+        let lost = judged.judge(now(61), quiet);
         assert_eq!(named(&lost, "service-lost").len(), 1, "{quiet:?}: {lost:?}");
     }
 }

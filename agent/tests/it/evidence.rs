@@ -8,10 +8,9 @@ use std::{
 };
 
 use ax_wire::{
-    InstanceId, ToAgent, ToService, ToViewer,
+    ToAgent, ToService, ToViewer,
     alert::AlertState,
     event::{Stall, StallKind},
-    frame::{Capture, Captured},
     hello::Hello,
     incident::{
         CountOf, Incident, IncidentId, QueueFacts, Reason, RunningJob, SnapshotSummary, Writer,
@@ -22,7 +21,10 @@ use ax_wire::{
 };
 use tokio::time::{Instant, sleep};
 
-use crate::common::{MS, Peer, SECOND, TestAgent, done, hello, job_type, lag_point, lane, sample};
+use crate::{
+    captures::{capture, captured},
+    common::{MS, Peer, SECOND, TestAgent, done, hello, job_type, lag_point, lane, sample},
+};
 
 fn task(name: &str) -> TaskRef {
     TaskRef {
@@ -35,7 +37,7 @@ fn task(name: &str) -> TaskRef {
     }
 }
 
-fn incident(reason: Reason) -> Incident {
+pub fn incident(reason: Reason) -> Incident {
     let stall = Stall {
         id: 1,
         runtime: ax_wire::RuntimeId(1),
@@ -65,13 +67,14 @@ fn incident(reason: Reason) -> Incident {
         running_total: 0,
         queues: Vec::new(),
         lag: Vec::new(),
+        recorder: None,
         suppressed_total: 0,
         dropped: Dropped::default(),
         unknown: vec!["native stacks".into()],
     }
 }
 
-fn stall() -> Incident {
+pub fn stall() -> Incident {
     incident(Reason::Stall {
         stall: 1,
         length_ns: 250 * MS,
@@ -79,7 +82,7 @@ fn stall() -> Incident {
 }
 
 /// Sends an incident and waits until the agent takes it over. Returns how long that took.
-async fn report(service: &mut Peer, incident: Incident) -> Duration {
+pub async fn report(service: &mut Peer, incident: Incident) -> Duration {
     let (id, sent) = (incident.id, Instant::now());
     service.send(&ToAgent::Incident(Box::new(incident))).await;
     let answer: ToService = service.next().await;
@@ -112,7 +115,7 @@ async fn view_where(
     panic!("no such view");
 }
 
-async fn gone_view(
+pub async fn gone_view(
     viewer: &mut Peer,
     of: &Hello,
     wanted: impl Fn(&ServiceView) -> bool,
@@ -125,19 +128,6 @@ async fn gone_view(
             _ => None,
         })
         .await
-}
-
-async fn captured(viewer: &mut Peer) -> Captured {
-    viewer
-        .wait_for(|frame| match frame {
-            ToViewer::Captured(captured) => Some(captured),
-            _ => None,
-        })
-        .await
-}
-
-fn capture(instance: InstanceId) -> ToAgent {
-    ToAgent::Capture(Capture { instance })
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -249,65 +239,6 @@ async fn cooldown_and_counts_survive_reconnect_restart_of_the_service_and_of_the
 }
 
 #[tokio::test]
-async fn a_capture_is_answered_with_the_file_whatever_the_cooldown() {
-    let agent = TestAgent::start();
-    let hello = hello("checkout");
-    let mut service = agent.service(&hello).await;
-    service.send_sample(sample(1)).await;
-    report(&mut service, stall()).await;
-    let (mut one, mut two) = (agent.viewer().await, agent.viewer().await);
-    for viewer in [&mut one, &mut two] {
-        viewer.send(&capture(hello.instance)).await;
-    }
-    assert!(matches!(service.next().await, ToService::Capture));
-    // Both are waiting before the answer comes.
-    sleep(Duration::from_millis(100)).await;
-    report(&mut service, incident(Reason::Capture)).await;
-    let answers = [captured(&mut one).await, captured(&mut two).await];
-    let paths = answers.map(|answer| answer.outcome.expect("is written").path);
-    assert_eq!(paths[0], paths[1]);
-    assert!(Path::new(&paths[0]).exists());
-    agent.stop().await;
-}
-
-#[tokio::test]
-async fn a_capture_that_cannot_be_had_says_why() {
-    let agent = TestAgent::start();
-    let mut viewer = agent.viewer().await;
-    viewer.send(&capture(InstanceId::new_now())).await;
-    let why = captured(&mut viewer).await.outcome.expect_err("is refused");
-    assert!(why.contains("no such service"), "{why}");
-
-    let hello = hello("frozen");
-    let service = agent.service(&hello).await;
-    let asked = Instant::now();
-    viewer.send(&capture(hello.instance)).await;
-    let why = captured(&mut viewer).await.outcome.expect_err("times out");
-    assert!(why.contains("did not answer within 3 s"), "{why}");
-    println!("said after {:?}", asked.elapsed());
-    assert!(asked.elapsed() < Duration::from_secs(5));
-    drop(service);
-    gone_view(&mut viewer, &hello, |_| true).await;
-    viewer.send(&capture(hello.instance)).await;
-    let why = captured(&mut viewer).await.outcome.expect_err("is refused");
-    assert!(why.contains("not connected"), "{why}");
-
-    for _ in 0..20 {
-        viewer.send(&capture(hello.instance)).await;
-    }
-    let mut whys = Vec::new();
-    for _ in 0..20 {
-        whys.push(captured(&mut viewer).await.outcome.expect_err("is refused"));
-    }
-    assert!(
-        whys.last()
-            .is_some_and(|why| why.contains("within a minute")),
-        "{whys:?}"
-    );
-    agent.stop().await;
-}
-
-#[tokio::test]
 async fn a_service_that_dies_leaves_what_was_last_seen_within_three_seconds() {
     let agent = TestAgent::start();
     let hello = hello("checkout");
@@ -375,11 +306,12 @@ async fn what_is_wrong_with_the_folder_is_said_and_ends_with_its_cause() {
     })
     .await;
     fs::remove_dir_all(&folder).expect("removes");
-    report(&mut service, stall()).await;
-    view_where(&mut viewer, &mut service, &mut second, |v| {
-        v.snapshots.len() == 1
-    })
-    .await;
+    let again = stall();
+    let id = again.id;
+    report(&mut service, again).await;
+    let is_there = |v: &ServiceView| v.snapshots.first().is_some_and(|known| known.id == id);
+    view_where(&mut viewer, &mut service, &mut second, is_there).await;
+    assert!(folder.is_dir());
 
     // Open to others.
     fs::set_permissions(&folder, Permissions::from_mode(0o777)).expect("chmod");
@@ -499,6 +431,7 @@ async fn hostile_text_in_an_incident_reaches_neither_file_nor_screen() {
             attempt: 1,
             priority: 1,
             poll_age_ns: None,
+            waits_for: None,
         };
         20
     ];

@@ -3,6 +3,7 @@
 
 mod alerts;
 mod budget;
+mod captures;
 mod common;
 mod evidence;
 mod floods;

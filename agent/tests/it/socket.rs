@@ -447,3 +447,38 @@ async fn a_service_cannot_subscribe_and_a_viewer_is_not_listened_to() {
     services(&mut viewer, |seen| seen.agent_dropped.bad_frames_total == 1).await;
     agent.stop().await;
 }
+
+#[tokio::test]
+async fn the_largest_history_becomes_shorter_when_all_together_are_too_large() {
+    let agent = TestAgent::with(|config| config.max_history_bytes = 200_000);
+    let (large, small) = (hello("large"), hello("small"));
+    let mut large_one = agent.service(&large).await;
+    let mut small_one = agent.service(&small).await;
+    for second in 1..=40 {
+        let mut sample = sample(second);
+        let types = (0..129).map(|n| job_type(&format!("type-{n}"), "api", done(second), &[]));
+        sample.types = types.collect();
+        large_one.send_sample(sample).await;
+        if second <= 20 {
+            small_one.send_sample(self::sample(second)).await;
+        }
+        // Under the pace at which an agent reads.
+        tokio::time::sleep(Duration::from_millis(if second % 60 == 0 {
+            1_000
+        } else {
+            1
+        }))
+        .await;
+    }
+    let mut viewer = agent.viewer().await;
+    let view = view_of(&mut viewer, &large, |view| {
+        view.agent_dropped.folded_total > 0
+    })
+    .await;
+    println!("{} seconds were let go", view.agent_dropped.folded_total);
+    let mut late = agent.viewer().await;
+    assert!(backfill_of(&mut late, &large).await.points.len() < 40);
+    let mut late = agent.viewer().await;
+    assert_eq!(backfill_of(&mut late, &small).await.points.len(), 20);
+    agent.stop().await;
+}

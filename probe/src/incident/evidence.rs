@@ -10,6 +10,7 @@ use ax_wire::{
     JobId,
     event::{ObserverGap, Stall},
     incident::{Incident, IncidentId, MAX_RUNNING_JOBS, QueueFacts, Reason},
+    recorder::MAX_RECORDED_EVENTS,
     sample::{LagPoint, RuntimeSample},
 };
 
@@ -17,6 +18,7 @@ use super::Evidence;
 use crate::{
     clock::{self, duration_ns, now_ns},
     publisher::{dropped, runtime_samples},
+    recorder,
     shared::Shared,
     slot::{ByWorker, Slot},
     source, threads,
@@ -90,6 +92,10 @@ pub(crate) fn take(shared: &Shared, reason: Reason, scene: Scene<'_>) -> Evidenc
             facts.not_asked
         ));
     }
+    let recorder = recorder::dump(MAX_RECORDED_EVENTS);
+    let recorder = recorder
+        .inspect_err(|error| unknown.push(format!("flight recorder: {error}")))
+        .ok();
     let listed = facts.running.len() as u64;
     if listed < facts.running_total.min(MAX_RUNNING_JOBS as u64) {
         unknown.push(format!(
@@ -111,6 +117,7 @@ pub(crate) fn take(shared: &Shared, reason: Reason, scene: Scene<'_>) -> Evidenc
         running_total: facts.running_total,
         queues: facts.queues,
         lag: recent.lag.iter().copied().collect(),
+        recorder,
         suppressed_total: shared.incidents.suppressed_total(),
         dropped: dropped(shared),
         unknown,

@@ -1,6 +1,6 @@
 //! Trace context: which trace the code that runs now belongs to, and what travels with it.
 //!
-//! A job, a request that came through [`TraceLayer`](crate::TraceLayer) (feature `tower`) and a task of
+//! A job, a request that came through `TraceLayer` (feature `tower`) and a task of
 //! [`spawn`](crate::spawn) each are one span of a trace. Whatever is submitted or spawned inside one becomes its child:
 //! it inherits the trace id and the [`Baggage`] (user and request id, for example), across every `.await`, with no
 //! argument passed by hand. Plain `tokio::spawn` loses the context, as it loses every task-local.

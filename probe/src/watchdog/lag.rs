@@ -15,10 +15,7 @@ use std::{
 
 use ax_wire::sample::LagPoint;
 use parking_lot::Mutex;
-use tokio::{
-    runtime::Handle,
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 
 use crate::{clock, runtime::Watched, shared::Settings, slot};
 
@@ -93,7 +90,6 @@ pub(super) struct LagProbe {
     watched: Arc<Watched>,
     clocks: Arc<Clocks>,
     schedule: bool,
-    timer: bool,
     /// The task that has not come back, and when it was injected.
     outstanding: Option<(Arc<Round>, u64)>,
     inject_at_ns: u64,
@@ -111,7 +107,6 @@ impl LagProbe {
             watched: Arc::clone(watched),
             clocks: Arc::default(),
             schedule: settings.schedule_probe,
-            timer: has_timer(&watched.handle, settings.timer_probe),
             outstanding: None,
             inject_at_ns: now_ns,
             point_at_ns: now_ns + INJECT_NS,
@@ -145,7 +140,7 @@ impl LagProbe {
         self.collect(now_ns);
         let due = now_ns >= self.inject_at_ns
             || (all_busy && now_ns + INJECT_NS >= self.inject_at_ns + INJECT_ALL_BUSY_NS);
-        if due && self.outstanding.is_none() && (self.schedule || self.timer) {
+        if due && self.outstanding.is_none() && self.injects() {
             self.inject(now_ns);
         }
         if now_ns < self.point_at_ns {
@@ -164,8 +159,11 @@ impl LagProbe {
 
     /// Whether tokio's clock is the system's, as far as the probe can know: without injections it has to believe it.
     pub(super) fn time_is_real(&self) -> bool {
-        let injects = self.schedule || self.timer;
-        !injects || self.clocks.together.load(Relaxed)
+        !self.injects() || self.clocks.together.load(Relaxed)
+    }
+
+    fn injects(&self) -> bool {
+        self.schedule || self.watched.has_timer()
     }
 
     fn collect(&mut self, now_ns: u64) {
@@ -198,7 +196,8 @@ impl LagProbe {
             watched: Arc::clone(&self.watched),
             round: Arc::clone(&round),
         };
-        let (clocks, timer) = (Arc::clone(&self.clocks), self.timer);
+        let clocks = Arc::clone(&self.clocks);
+        let timer = self.watched.has_timer();
         self.outstanding = Some((Arc::clone(&round), now_ns));
         self.inject_at_ns = now_ns + INJECT_NS;
         self.watched.handle.spawn(async move {
@@ -213,24 +212,6 @@ impl LagProbe {
             }
             task.round.done.store(true, Release);
         });
-    }
-}
-
-/// Whether a sleep on this runtime is safe. tokio says so in one way only: the sleep panics where `enable_time` was not
-/// called. So it is tried here, on our own thread.
-///
-/// Where a panic ends the process it cannot be tried: then only a service that has asked for the timer probe gets it.
-fn has_timer(handle: &Handle, asked: Option<bool>) -> bool {
-    match asked {
-        Some(false) => false,
-        asked if cfg!(panic = "abort") => asked == Some(true),
-        _ => {
-            let tried = catch_unwind(AssertUnwindSafe(|| {
-                let _inside = handle.enter();
-                drop(sleep(Duration::from_nanos(SLEEP_NS)));
-            }));
-            tried.is_ok()
-        }
     }
 }
 

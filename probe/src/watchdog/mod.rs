@@ -12,6 +12,7 @@ use ax_wire::{
     RuntimeId,
     event::{Event, ObserverGap, Stall, StallKind},
     incident::Reason,
+    recorder::RecordedKind,
 };
 use tokio::runtime::RuntimeMetrics;
 
@@ -22,6 +23,7 @@ use self::{
 use crate::{
     clock,
     incident::{self, Decision, Recent, Scene, Trigger},
+    recorder,
     runtime::{self, Watched},
     shared::Shared,
     slot::{self, ByWorker, Slot},
@@ -88,6 +90,16 @@ impl WatchedRuntime {
         }
         busy
     }
+}
+
+/// Tells the flight recorder of stalls.
+fn record(event: &Event, now_ns: u64) {
+    let (kind, stall) = match event {
+        Event::StallBegan(stall) => (RecordedKind::StallBegan, stall),
+        Event::StallEnded(stall) => (RecordedKind::StallEnded, stall),
+        Event::ObserverNotScheduled(_) | Event::Unknown => return,
+    };
+    recorder::record_stall(kind, stall, now_ns);
 }
 
 /// A thread that polls a watched future outside the workers.
@@ -160,6 +172,10 @@ impl Watchdog {
 
         for point in &points {
             self.recent.push_lag(*point);
+        }
+        // Before the evidence, which is to have them.
+        for event in &events {
+            record(event, now_ns);
         }
         let took_evidence = self.take_evidence(now_ns, &slots, &by_worker);
 

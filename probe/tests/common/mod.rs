@@ -129,6 +129,7 @@ fn serve(mut stream: UnixStream, manners: Manners, kept: &Mutex<Vec<ToAgent>>) {
             ToAgent::Hello(_) => Some(ToService::Ack(Ack {
                 protocol: PROTOCOL,
                 agent_version: "test".into(),
+                embedded: false,
                 agent_pid: 1,
             })),
             ToAgent::Incident(_) if manners == Manners::Leaves => return,

@@ -44,7 +44,7 @@ impl Queued {
             job: header.id,
             task: header.task,
             priority: header.priority,
-            ready_ns: header.ready_ns,
+            ready_ns: header.ready_ns(),
         }
     }
 
@@ -98,7 +98,7 @@ impl Shared {
         let told = |jobs: &[Queued]| jobs.iter().map(|job| job.told(now_ns)).collect();
         QueueFacts {
             lane: self.name.to_string(),
-            scheduler: self.scheduler,
+            scheduler: self.hub.number,
             pending,
             by_type: self.queued_by_type(pending),
             oldest: copied.as_ref().map_or_else(Vec::new, |of| told(&of.oldest)),
@@ -172,11 +172,12 @@ fn told(header: &Header, now_ns: u64) -> RunningJob {
             trace: Some(header.trace),
         },
         elapsed_ns: now_ns.saturating_sub(started_ns),
-        queue_wait_ns: started_ns.saturating_sub(header.ready_ns),
+        queue_wait_ns: started_ns.saturating_sub(header.ready_ns()),
         attempt: 1,
         priority: header.priority,
         // The probe knows which threads poll.
         poll_age_ns: None,
+        waits_for: None,
     }
 }
 

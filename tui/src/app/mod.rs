@@ -1,10 +1,12 @@
 //! The state of the dashboard and how actions change it. No pixels here: what is drawn is in `view`.
 
+use std::sync::Arc;
+
 use ax_wire::{
     InstanceId,
     alert::AlertState,
     frame::{Capture, Captured},
-    view::{ServiceView, WorkerView},
+    view::{ServiceState, ServiceView, WorkerView},
 };
 use jiff::tz::TimeZone;
 
@@ -20,7 +22,7 @@ use crate::{
         types::TYPES,
     },
     widget::table::{SortBy, Step, TableState},
-    world::{Link, ServiceFeed, World},
+    world::{Link, ServiceFeed, World, last_words},
 };
 
 /// How long the footer tells what became of a wish.
@@ -97,6 +99,8 @@ pub struct Note {
 pub struct App {
     pub world: World,
     pub shown: Option<InstanceId>,
+    /// Its newest view; where it is not heard any more, without what holds for now only.
+    view: Option<Arc<ServiceView>>,
     pub mode: Mode,
     pub focus: Panel,
     pub pace: Pace,
@@ -112,6 +116,8 @@ pub struct App {
     pub demo: Option<DemoNote>,
     pub note: Option<Note>,
     pub quit: bool,
+    /// Columns of the terminal: what is not shown is not sorted by.
+    pub width: u16,
     /// For the times of day.
     pub zone: TimeZone,
 }
@@ -121,6 +127,7 @@ impl App {
         Self {
             world: World::new(),
             shown: None,
+            view: None,
             mode: Mode::Overview,
             focus: Panel::Lanes,
             pace: Pace::Live,
@@ -134,6 +141,7 @@ impl App {
             demo,
             note: None,
             quit: false,
+            width: u16::MAX,
             zone,
         }
     }
@@ -203,7 +211,16 @@ impl App {
 
     /// The newest view of the service that is shown.
     pub fn view(&self) -> Option<&ServiceView> {
-        self.feed()?.view.as_deref()
+        self.view.as_deref()
+    }
+
+    /// Whether the figures on the screen are those of now.
+    pub fn is_current(&self) -> bool {
+        let heard = !matches!(self.world.link, Link::Connecting { .. });
+        heard
+            && self
+                .view()
+                .is_none_or(|view| view.summary.state == ServiceState::Live)
     }
 
     /// The rows of the list of services.
@@ -313,8 +330,11 @@ impl App {
         }
         let rows = self.service_rows();
         self.services.sync(&SERVICES, &rows);
-        let view = self.feed().and_then(|feed| feed.view.clone());
-        if let Some(view) = view {
+        self.view = self.feed().and_then(|feed| feed.view.clone());
+        if !self.is_current() {
+            self.view = self.view().map(|view| Arc::new(last_words(view)));
+        }
+        if let Some(view) = self.view.clone() {
             self.lanes.sync(&LANES, &view.lanes);
             self.types.sync(&TYPES, &view.types);
         }
@@ -368,31 +388,38 @@ impl App {
     }
 
     fn sort(&mut self, by: SortBy) {
+        let width = self.table_width();
         match self.mode {
             Mode::Services => {
                 let rows = self.service_rows();
-                self.services.sort(&SERVICES, &rows, by);
+                self.services.sort(&SERVICES, &rows, by, width);
             }
             Mode::Alerts => {
                 let rows = self.alert_rows();
-                self.alerts.sort(&ALERTS, &rows, by);
+                self.alerts.sort(&ALERTS, &rows, by, width);
             }
             Mode::Snapshots => {
                 let rows = self.snapshot_rows();
-                self.snapshots.sort(&SNAPSHOTS, &rows, by);
+                self.snapshots.sort(&SNAPSHOTS, &rows, by, width);
             }
             Mode::Overview => self.sort_panel(by),
             Mode::Help => {}
         }
     }
 
+    /// Every table is as wide as the screen, but for the space at the right of its panel.
+    fn table_width(&self) -> u16 {
+        self.width.saturating_sub(1)
+    }
+
     fn sort_panel(&mut self, by: SortBy) {
-        let Some(view) = self.feed().and_then(|feed| feed.view.clone()) else {
+        let width = self.table_width();
+        let Some(view) = self.view.clone() else {
             return;
         };
         match self.focus {
-            Panel::Lanes => self.lanes.sort(&LANES, &view.lanes, by),
-            Panel::Types => self.types.sort(&TYPES, &view.types, by),
+            Panel::Lanes => self.lanes.sort(&LANES, &view.lanes, by, width),
+            Panel::Types => self.types.sort(&TYPES, &view.types, by, width),
             // A worker's place is its number.
             Panel::Workers => {}
         }

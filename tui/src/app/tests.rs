@@ -97,9 +97,7 @@ fn a_capture_is_asked_of_the_agent_and_its_outcome_told_for_a_while() {
 fn without_an_agent_no_capture_is_asked_for() {
     let mut app = app();
     app.world
-        .apply(crate::world::Update::Link(Link::Connecting {
-            problem: None,
-        }));
+        .apply(crate::world::Update::Link(Link::CONNECTING));
     assert_eq!(app.update(Action::Capture, fixture::NOW_UNIX_NS), None);
     assert!(app.note.is_some_and(|note| note.text.contains("no agent")));
 }

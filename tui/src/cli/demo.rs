@@ -18,6 +18,7 @@ use crate::{
     demo::{Place, Service, StartError},
     event::{self, Signals},
     format::duration,
+    glyphs::Glyphs,
     world::{Link, World, dropped_frames},
 };
 
@@ -100,18 +101,22 @@ fn finished(lane: &LaneView) -> u64 {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, glyphs: Glyphs) -> Result<(), Failure> {
     if !arguments.headless {
         need_terminal("ax-top demo --headless --for 5s, also with --json")?;
     }
-    let place = Place::from_env()?;
+    let place = Place::from_env().map_err(|error| {
+        Failure::Unavailable(format!(
+            "cannot make a folder for the demo's socket: {error}; TMPDIR names another place"
+        ))
+    })?;
     block_on(async {
         if arguments.headless {
             headless(arguments, &place).await
         } else {
             let mut service = start(&place, arguments).await?;
             let sockets = Sockets::only(place.socket().to_owned());
-            let result = event::run(sockets, Some(&mut service)).await;
+            let result = event::run(sockets, Some(&mut service), glyphs).await;
             service.stop().await;
             Ok(result?)
         }

@@ -23,7 +23,7 @@ use std::{
 use clap::{Parser, Subcommand};
 use serde::Serialize;
 
-use crate::{Hooks, event::Signals, exit};
+use crate::{Hooks, event::Signals, exit, glyphs::Glyphs};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 3 no such service, 64 wrong usage, 65 a file is not what it should be,
@@ -31,7 +31,8 @@ Exit codes: 0 done, 3 no such service, 64 wrong usage, 65 a file is not what it 
 70 a fault of ax-top, 74 input or output failed, 75 no snapshot now: try again later, 130 interrupted
 before there was anything to say.
 
-Environment: AX_SOCKET names the only socket to use; NO_COLOR switches colour off.";
+Environment: AX_SOCKET names the only socket to use. NO_COLOR switches colour off, and so does a TERM that has none (dumb,
+vt100). Where LC_ALL, LC_CTYPE or LANG names a locale without UTF-8, the dashboard is drawn in ASCII, as with --ascii.";
 
 /// See what async Rust services on this host are doing, live.
 ///
@@ -40,6 +41,9 @@ Environment: AX_SOCKET names the only socket to use; NO_COLOR switches colour of
 #[derive(Debug, Parser)]
 #[command(name = "ax-top", version, after_help = EXIT_CODES)]
 struct Cli {
+    /// Draw the dashboard in ASCII, whatever the locale
+    #[arg(long)]
+    ascii: bool,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -113,16 +117,20 @@ impl Failure {
 
 /// See [`crate::main`].
 pub fn main(hooks: Hooks) -> ExitCode {
-    match (parse(std::env::args_os()), hooks.demo) {
-        (Ok(Some(Command::DemoService { arguments })), Some(serve)) => serve(arguments),
-        (Ok(command), _) => ExitCode::from(report(run(command, hooks))),
-        (Err(code), _) => ExitCode::from(code),
+    let cli = match parse(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(code) => return ExitCode::from(code),
+    };
+    let glyphs = Glyphs::from_env(cli.ascii);
+    match (cli.command, hooks.demo) {
+        (Some(Command::DemoService { arguments }), Some(serve)) => serve(arguments),
+        (command, _) => ExitCode::from(report(run(command, hooks, glyphs))),
     }
 }
 
-fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Option<Command>, u8> {
+fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Cli, u8> {
     match Cli::try_parse_from(arguments) {
-        Ok(cli) => Ok(cli.command),
+        Ok(cli) => Ok(cli),
         Err(error) => {
             let wrong = error.use_stderr();
             // Where even this cannot be printed, the exit code is all that is left.
@@ -144,9 +152,9 @@ fn report(result: Result<(), Failure>) -> u8 {
     }
 }
 
-fn run(command: Option<Command>, hooks: Hooks) -> Result<(), Failure> {
+fn run(command: Option<Command>, hooks: Hooks, glyphs: Glyphs) -> Result<(), Failure> {
     match command {
-        None => dashboard::run(),
+        None => dashboard::run(glyphs),
         Some(Command::Services(arguments)) => until_interrupted(services::run(&arguments)),
         Some(Command::Status(arguments)) => until_interrupted(status::run(&arguments)),
         Some(Command::Capture(arguments)) => until_interrupted(capture::run(&arguments)),
@@ -158,7 +166,7 @@ fn run(command: Option<Command>, hooks: Hooks) -> Result<(), Failure> {
             Err(Failure::Interrupted) => Ok(()),
             result => result,
         },
-        Some(Command::Demo(arguments)) if hooks.demo.is_some() => demo::run(&arguments),
+        Some(Command::Demo(arguments)) if hooks.demo.is_some() => demo::run(&arguments, glyphs),
         Some(Command::Demo(_) | Command::DemoService { .. }) => Err(Failure::Unavailable(
             "this ax-top was built without the demo service (feature `demo`)".to_owned(),
         )),
@@ -206,7 +214,7 @@ mod tests {
     use super::*;
 
     fn parsed(line: &str) -> Result<Option<Command>, u8> {
-        parse(line.split(' ').map(OsString::from))
+        parse(line.split(' ').map(OsString::from)).map(|cli| cli.command)
     }
 
     #[test]

@@ -7,7 +7,7 @@ use ax_wire::view::Services;
 use super::{Failure, print, print_json, session::Session};
 use crate::{
     client::Sockets,
-    format::{middle_cut, uptime},
+    format::{cell, service_name, uptime},
     view::services::{state_word, up_ns},
     world::World,
 };
@@ -44,8 +44,8 @@ fn text(world: &World) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "{:<30} {:>8} {:>6} {:<7} {:>8}",
-            middle_cut(&summary.service, 30),
+            "{} {:>8} {:>6} {:<7} {:>8}",
+            cell(service_name(&summary.service), 30),
             summary.pid,
             summary.uid,
             state_word(summary.state).0,
@@ -71,5 +71,25 @@ mod tests {
             "{}",
             lines[1]
         );
+    }
+
+    #[test]
+    fn no_name_and_no_start_time_breaks_the_columns() {
+        let mut world = fixture::world(Vec::new());
+        for (name, start) in [
+            ("決済サービス", fixture::NOW_UNIX_NS),
+            ("", 0),
+            (&*"x".repeat(10_000), u64::MAX),
+        ] {
+            let mut summary = fixture::healthy().summary;
+            name.clone_into(&mut summary.service);
+            summary.process_start_unix_ns = start;
+            world.services.push(summary);
+        }
+        let text = text(&world);
+        assert!(text.contains("(unnamed)"), "{text}");
+        for line in text.lines() {
+            assert_eq!(crate::format::width(line), 63, "{text}");
+        }
     }
 }

@@ -85,7 +85,7 @@ impl Session {
             }
         }
         match &self.world.link {
-            Link::Connecting { problem } => {
+            Link::Connecting { problem, .. } => {
                 let problem = problem.as_deref().unwrap_or("none answered in time");
                 Err(Failure::Unavailable(format!("no agent: {problem}")))
             }

@@ -17,14 +17,20 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         "d" => Some(24 * 3_600_000),
         _ => None,
     };
+    let is_count = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let unit_ms = unit_ms
+        .filter(|_| is_count)
+        .ok_or_else(|| "say how long with a unit: 500ms, 5s, 2m, 1h or 7d".to_owned())?;
+    // More digits than a count has are too long in any unit.
     let ms = digits
         .parse::<u64>()
-        .ok()
-        .zip(unit_ms)
-        .and_then(|(count, unit_ms)| count.checked_mul(unit_ms))
-        .filter(|ms| (1..=LONGEST_MS).contains(ms));
-    ms.map(Duration::from_millis)
-        .ok_or_else(|| "say how long with a unit: 500ms, 5s, 2m, 1h or 7d".to_owned())
+        .unwrap_or(u64::MAX)
+        .saturating_mul(unit_ms);
+    match ms {
+        0 => Err("that is no time at all: say 1ms or more".to_owned()),
+        1..=LONGEST_MS => Ok(Duration::from_millis(ms)),
+        _ => Err("longer than a year: say 366d or less".to_owned()),
+    }
 }
 
 const LONGEST_MS: u64 = 366 * 24 * 3_600_000;
@@ -58,5 +64,9 @@ mod tests {
         ] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }
+        let why = |text| parse(text).expect_err("wrong");
+        assert!(why("5").contains("with a unit"));
+        assert!(why("0s").contains("no time at all"));
+        assert!(why("99999999999999999999h").contains("longer than a year"));
     }
 }

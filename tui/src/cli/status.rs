@@ -12,17 +12,21 @@ use super::{
 use crate::{
     client::Sockets,
     format::{
-        age, count, maybe_duration, megabytes, middle_cut, ms, percent, printable, rate, uptime,
+        age, cell, count, maybe_duration, megabytes, ms, percent, printable, rate, service_name,
+        uptime,
     },
     headline::{self, cpu_share},
-    view::{lanes, services::up_ns},
+    view::{
+        lanes,
+        services::{state_word, up_ns},
+    },
     words,
-    world::{World, lost_total},
+    world::{World, last_words, lost_total},
 };
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Its name or pid; all services where it is left out
+    /// Its name or pid; all services where it is left out. Each with that name is told, with its pid
     service: Option<String>,
     /// Print one JSON object, `{"services": [..]}`, a view of each service
     #[arg(long)]
@@ -55,35 +59,48 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         print(&texts.join("\n"))?;
     }
     if views().next().is_none() {
-        return Err(Failure::Unknown(
-            "no sample has come yet of what is connected; try again in a second".to_owned(),
-        ));
+        let said = services.iter().map(|service| match service.state {
+            ServiceState::Live => format!(
+                "no sample of {} (pid {}) has come yet; try again in a second",
+                printable(service_name(&service.service)),
+                service.pid
+            ),
+            _ => headline::of_silence(service, world.now_unix_ns).sentence,
+        });
+        let said: Vec<_> = said.collect();
+        return Err(Failure::Unknown(said.join("\n        ")));
     }
     Ok(())
 }
 
-/// Whether there is a service that was asked for, and figures of each that speaks.
+/// Whether there is a service that was asked for, and figures of each: those of one that is gone are its last.
 fn all_known(world: &World, wanted: Option<&str>) -> bool {
     let mut wanted = world
         .services
         .iter()
         .filter(|service| matches(service, wanted))
         .peekable();
-    wanted.peek().is_some()
-        && wanted.all(|service| {
-            service.state != ServiceState::Live || world.newest_view(service.instance).is_some()
-        })
+    wanted.peek().is_some() && wanted.all(|service| world.newest_view(service.instance).is_some())
 }
 
 /// The overview of one service as text.
 pub fn text(view: &ServiceView, now_unix_ns: u64) -> String {
+    if view.summary.state == ServiceState::Live {
+        figures(view, "", now_unix_ns)
+    } else {
+        let (state, _) = state_word(view.summary.state);
+        figures(&last_words(view), &format!("{state}  "), now_unix_ns)
+    }
+}
+
+fn figures(view: &ServiceView, state: &str, now_unix_ns: u64) -> String {
     let summary = &view.summary;
     let said = headline::of_service(view, now_unix_ns);
     let up = up_ns(summary, now_unix_ns);
     let (lag, process) = (&view.lag, &view.process);
     let mut text = format!(
-        "{}  pid {}  up {}  {}\n",
-        printable(&summary.service),
+        "{}  pid {}  up {}  {state}{}\n",
+        printable(service_name(&summary.service)),
         summary.pid,
         uptime(up),
         said.first().map_or("", |worst| worst.severity.label()),
@@ -137,20 +154,21 @@ fn snapshot_lines(view: &ServiceView, now_unix_ns: u64) -> impl Iterator<Item = 
             snapshot.path
         )
     });
-    newest
-        .into_iter()
-        .chain(words::suppressed(&view.snapshots_suppressed))
+    newest.into_iter().chain(words::suppressed(
+        &view.snapshots_suppressed,
+        view.dropped.snapshots_failed_total,
+    ))
 }
 
 fn lane_line(lane: &LaneView) -> String {
     let text = format!(
-        "{:<16} {:>9} {:>8} {:>11} {:>11} {:>7} {:>7}  {}",
-        middle_cut(&lane.name, 16),
+        "{} {:>9} {:>8} {:>11} {:>11} {:>7} {:>7}  {}",
+        cell(&lane.name, 16),
         format!("{}/{}", lane.running, lane.limit),
         lane.pending,
         ms(lane.queue_wait.p99_ns),
         ms(lane.run.p99_ns),
-        rate(lane.rates.finished_per_s),
+        rate(lane.recent.finished_per_s),
         rate(lane.rates.unsuccessful_per_s),
         lanes::note(lane)
     );
@@ -175,5 +193,24 @@ mod tests {
         world.services.push(fixture::other().summary);
         assert!(!all_known(&world, None));
         assert!(all_known(&world, Some("checkout")));
+    }
+
+    #[test]
+    fn what_is_gone_shows_its_last_figures_as_such() {
+        let mut view = fixture::stalled();
+        view.summary.state = ServiceState::Lost;
+        let world = fixture::world(vec![view.clone()]);
+        assert!(all_known(&world, None));
+        let text = text(&view, fixture::NOW_UNIX_NS + 5_000_000_000);
+        assert!(
+            text.starts_with("checkout  pid 4121  up 2h13m  LOST  CRITICAL\n"),
+            "{text}"
+        );
+        assert!(text.contains("was lost 5 s ago"), "{text}");
+        assert!(text.contains("cpu - % of 2   rss 212 MB"), "{text}");
+        assert!(
+            text.contains("10/10       57        88.0       431.0       -       -"),
+            "{text}"
+        );
     }
 }

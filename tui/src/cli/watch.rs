@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     client::Sockets,
-    format::{megabytes, middle_cut, ms, percent, rate, time_of_day},
+    format::{cell, megabytes, ms, percent, rate, service_name, time_of_day},
     headline::{self, cpu_share},
     view::services::state_word,
     world::lost_total,
@@ -91,9 +91,9 @@ fn line(view: &ServiceView, now_unix_ns: u64, zone: &TimeZone) -> String {
     let said = headline::of_service(view, now_unix_ns);
     let label = said.first().map_or("", |worst| worst.severity.label());
     let who = format!(
-        "{} {:<16} {:>7}",
+        "{} {} {:>7}",
         time_of_day(now_unix_ns, zone),
-        middle_cut(&summary.service, 16),
+        cell(service_name(&summary.service), 16),
         summary.pid
     );
     if summary.state != ServiceState::Live {
@@ -106,7 +106,7 @@ fn line(view: &ServiceView, now_unix_ns: u64, zone: &TimeZone) -> String {
     let finished: Option<f64> = view
         .lanes
         .iter()
-        .map(|lane| lane.rates.finished_per_s)
+        .map(|lane| lane.recent.finished_per_s)
         .sum();
     format!(
         "{who} {label:<8} lag ms p50 {:>6} p99 {:>7} max {:>7}  cpu {:>3} %  rss {:>5} MB  \
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(
             line(&fixture::stalled(), fixture::NOW_UNIX_NS, &TimeZone::UTC),
             "14:03:27 checkout            4121 CRITICAL lag ms p50    0.1 p99    31.0 max   412.0  cpu  12 %  \
-             rss   212 MB  running   41 pending    57 done/s   1624 dropped 12\n"
+             rss   212 MB  running   41 pending    57 done/s    790 dropped 12\n"
         );
     }
 

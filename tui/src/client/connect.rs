@@ -23,6 +23,8 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// A subscription that an agent took.
 pub struct Connection {
     pub socket: PathBuf,
+    /// Whether the agent runs inside an `ax-top` and ends with it.
+    pub embedded: bool,
     lines: Framed<UnixStream, LinesCodec>,
 }
 
@@ -104,10 +106,14 @@ pub async fn subscribe(socket: &Path) -> Result<Connection, ConnectError> {
     stream.write_all(&line).await.map_err(unreachable)?;
     let mut connection = Connection {
         socket: socket.to_owned(),
+        embedded: false,
         lines: Framed::new(stream, frame::lines_codec()),
     };
     match timeout(ANSWER, connection.next_frame()).await {
-        Ok(Ok(Some(ToViewer::Ack(_)))) => Ok(connection),
+        Ok(Ok(Some(ToViewer::Ack(ack)))) => {
+            connection.embedded = ack.embedded;
+            Ok(connection)
+        }
         Ok(Ok(Some(ToViewer::Refused(refused)))) => Err(ConnectError::Refused {
             socket: socket.to_owned(),
             reason: refused.reason,

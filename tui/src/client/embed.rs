@@ -87,6 +87,7 @@ fn run(
         let config = Config {
             socket,
             earlier,
+            embedded: true,
             ..Config::per_user()
         };
         match Agent::bind(config) {
@@ -95,7 +96,8 @@ fn run(
                 agent.run(until).await;
             }
             Err(error) => {
-                let _ = bound.send(Err(error.into()));
+                // Its text names the cause already; a chain would say it twice.
+                let _ = bound.send(Err(anyhow::anyhow!("{error}")));
             }
         }
     });

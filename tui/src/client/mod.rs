@@ -8,6 +8,9 @@
 //!      +--lock taken by another ax-top------------+
 //! ```
 //!
+//! An agent of its own that goes away is waited for, since most often it is being restarted; one that was embedded in
+//! another `ax-top` ends with it for good.
+//!
 //! An embedded agent ends with its `ax-top`. Every other viewer has the charts by then; the one that takes the lock next
 //! hands them to its own agent, for whoever comes later.
 
@@ -25,7 +28,10 @@ use ax_wire::{
     socket::{self, SOCKET_ENV},
     view::Backfill,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
 
 use self::{
     connect::{Connection, check_folder, subscribe},
@@ -35,6 +41,9 @@ use crate::world::{Link, Update};
 
 /// Between two tries to reach or to be an agent.
 const RETRY: Duration = Duration::from_millis(250);
+
+/// How long an agent that went away is waited for before one is started here: a restart takes a second or two.
+const COMES_BACK_WITHIN: Duration = Duration::from_secs(10);
 
 /// Frames that may wait for the screen; beyond it the socket fills, and the agent drops frames and counts them.
 const UPDATES: usize = 64;
@@ -123,7 +132,9 @@ async fn follow(
     mut requests: mpsc::Receiver<Capture>,
 ) {
     let mut embedded: Option<Embedded> = None;
+    let mut own_agent_at = Instant::now();
     loop {
+        let mut own_agent_in = None;
         let tried = match &embedded {
             Some(agent) => vec![agent.socket().to_owned()],
             None => sockets.candidates.clone(),
@@ -131,6 +142,7 @@ async fn follow(
         let problem = match first_agent(&tried, sockets.private.as_deref()).await {
             Found::Agent(connection) => {
                 let socket = connection.socket.clone();
+                let separate = !connection.embedded;
                 let link = match &embedded {
                     Some(_) => Link::Embedded { socket },
                     None => Link::Attached { socket },
@@ -139,6 +151,9 @@ async fn follow(
                 let Ok(why) = pumped else {
                     return;
                 };
+                if separate {
+                    own_agent_at = Instant::now() + COMES_BACK_WITHIN;
+                }
                 why
             }
             Found::Refusal(problem) => problem,
@@ -147,6 +162,10 @@ async fn follow(
             }
             Found::Nobody => match &sockets.own {
                 None => "no agent listens".to_owned(),
+                Some(_) if Instant::now() < own_agent_at => {
+                    own_agent_in = Some(own_agent_at - Instant::now());
+                    "waiting for it to come back".to_owned()
+                }
                 Some(own) => {
                     let Ok(earlier) = known(&updates).await else {
                         return;
@@ -166,6 +185,7 @@ async fn follow(
         };
         let link = Link::Connecting {
             problem: Some(problem),
+            own_agent_in,
         };
         if updates.send(Update::Link(link)).await.is_err() {
             return;

@@ -33,10 +33,15 @@ async fn answer(stream: UnixStream, frames: &[ToViewer]) -> BufReader<UnixStream
 }
 
 fn ack() -> ToViewer {
+    ack_of(false)
+}
+
+fn ack_of(embedded: bool) -> ToViewer {
     ToViewer::Ack(Ack {
         protocol: PROTOCOL,
         agent_version: "0".to_owned(),
         agent_pid: 1,
+        embedded,
     })
 }
 
@@ -84,7 +89,10 @@ async fn attaches_hands_on_frames_and_comes_back_after_a_loss() {
         let link = next(&mut client).await;
         assert!(matches!(
             link,
-            Update::Link(Link::Connecting { problem: Some(_) })
+            Update::Link(Link::Connecting {
+                problem: Some(_),
+                ..
+            })
         ));
     }
 }
@@ -141,6 +149,7 @@ async fn a_folder_that_others_may_enter_is_refused_with_advice() {
     });
     let Update::Link(Link::Connecting {
         problem: Some(problem),
+        ..
     }) = next(&mut client).await
     else {
         panic!("told something else");
@@ -167,6 +176,7 @@ async fn a_refusal_is_told_and_no_second_agent_is_started() {
     let _stream = answer(stream, &[refused]).await;
     let Update::Link(Link::Connecting {
         problem: Some(problem),
+        ..
     }) = next(&mut client).await
     else {
         panic!("told something else");
@@ -195,6 +205,45 @@ async fn embeds_an_agent_where_none_listens() {
     let mut second = start(Sockets::only(socket.clone()));
     let link = next(&mut second).await;
     assert!(matches!(link, Update::Link(Link::Attached { .. })));
+}
+
+/// A service manager restarts an agent: it must find its lock free.
+#[tokio::test]
+async fn a_separate_agent_is_waited_for_and_an_embedded_one_replaced_at_once() {
+    for embedded in [false, true] {
+        let folder = tempfile::Builder::new()
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir()
+            .expect("a folder");
+        let socket = folder.path().join("agent.sock");
+        let agent = listen(&socket);
+        let mut client = start(Sockets::only(socket.clone()));
+        let (stream, _) = agent.accept().await.expect("accepts");
+        let stream = answer(stream, &[ack_of(embedded)]).await;
+        assert!(matches!(
+            next(&mut client).await,
+            Update::Link(Link::Attached { .. })
+        ));
+        drop((stream, agent));
+        std::fs::remove_file(&socket).expect("was there");
+        let mut told = Vec::new();
+        // The first says why it went, the second what is done about it.
+        for _ in 0..2 {
+            told.push(next(&mut client).await);
+        }
+        match &told[1] {
+            Update::Link(Link::Embedded { .. }) => assert!(embedded),
+            Update::Link(Link::Connecting {
+                own_agent_in: Some(left),
+                ..
+            }) => {
+                assert!(!embedded);
+                assert!(*left > COMES_BACK_WITHIN / 2, "{left:?}");
+                let _restarted = listen(&socket);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 /// An embedded agent ends with its ax-top. The next one goes on with the charts that its own viewer had.

@@ -94,6 +94,8 @@ pub enum StartError {
     Usage(String),
     #[error("the demo service did not say within {LISTENS_WITHIN:?} where it listens")]
     Silent,
+    #[error("the demo service ended before it listened: {0}")]
+    Ended(String),
     #[error("the demo service began with {line:?} in place of its address; {ended}")]
     NoAddress { line: String, ended: String },
 }
@@ -153,6 +155,8 @@ impl Service {
             let code = status.and_then(|status| status.code());
             return Err(if code == Some(i32::from(exit::USAGE)) {
                 StartError::Usage(ended)
+            } else if line.is_empty() {
+                StartError::Ended(ended)
             } else {
                 StartError::NoAddress {
                     line: line.trim_end().to_owned(),

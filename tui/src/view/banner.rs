@@ -17,14 +17,17 @@ use crate::{
 impl Screen<'_> {
     pub(super) fn banner(&self, area: Rect, buf: &mut Buffer) {
         let app = self.app;
-        // Where the banner is all there is, no header says that the screen stands still.
-        let frozen = if app.pace != Pace::Live && area.height == buf.area.height {
+        // Where it stands at the very top, no header says that the screen stands still.
+        let frozen = if app.pace != Pace::Live && area.y == 0 {
             "FROZEN  "
         } else {
             ""
         };
         // The worst comes first and may take all the room; the header counts the alerts in any case.
-        let headlines = headline::of_world(&app.world, app.shown);
+        let mut headlines = headline::of_world(&app.world, app.shown);
+        if let Some(ended) = app.demo.as_ref().and_then(|demo| demo.ended.as_ref()) {
+            headlines.insert(0, headline::of_dead_demo(ended));
+        }
         let lines: Vec<Line> = headlines
             .iter()
             .zip(std::iter::once(frozen).chain(std::iter::repeat("")))

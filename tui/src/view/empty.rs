@@ -9,7 +9,7 @@ impl Screen<'_> {
     pub(super) fn empty(&self, area: Rect, buf: &mut Buffer) {
         let world = &self.app.world;
         let lines = match (&world.link, self.app.shown) {
-            (Link::Connecting { problem }, _) => {
+            (Link::Connecting { problem, .. }, _) => {
                 let problem = problem.as_deref().unwrap_or("no agent has answered yet");
                 vec![
                     format!("Looking for an agent: {problem}."),

@@ -1,6 +1,9 @@
 //! The first and the last line: who is looked at and how current it is; the keys.
 
-use ax_wire::{InstanceId, view::ServiceView};
+use ax_wire::{
+    InstanceId,
+    view::{ServiceState, ServiceView},
+};
 use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::{
@@ -8,9 +11,9 @@ use super::{
     services::{state_word, up_ns},
 };
 use crate::{
-    app::{Mode, Pace, SCREENS},
-    format::{middle_cut, time_of_day, uptime},
-    keys::BINDINGS,
+    app::{DemoNote, Mode, Pace, SCREENS},
+    format::{middle_cut, service_name, time_of_day, uptime, width},
+    keys::{Action, BINDINGS, Binding},
     theme::Tone,
     widget::fitting,
     world::{Link, lost_total},
@@ -41,7 +44,7 @@ impl Screen<'_> {
         if let Some(instance) = app.shown {
             self.service_parts(instance, &mut parts);
         }
-        parts.push(self.pace_part());
+        parts.push(self.pace_part(area.width));
         if let Some(view) = app.view() {
             let up = up_ns(&view.summary, app.world.now_unix_ns);
             parts.push(part(format!("up {}", uptime(up)), Tone::Quiet, 3));
@@ -98,7 +101,7 @@ impl Screen<'_> {
         let view = self.app.view();
         let summary = world.summary(instance).or(view.map(|view| &view.summary));
         let Some(summary) = summary else { return };
-        let name = middle_cut(&summary.service, NAME_WIDTH);
+        let name = middle_cut(service_name(&summary.service), NAME_WIDTH);
         parts.push(part(name, Tone::Strong, 10));
         let services = &world.services;
         let at = services
@@ -120,18 +123,26 @@ impl Screen<'_> {
             parts.push(part(format!("{tokio} tokio"), Tone::Quiet, 1));
         }
         let (state, tone) = state_word(summary.state);
+        let since = match summary.state {
+            ServiceState::Live | ServiceState::Other => String::new(),
+            _ => {
+                let heard = time_of_day(summary.last_seen_unix_ns, &self.app.zone);
+                format!(" since {heard}")
+            }
+        };
         if self.app.pace == Pace::Live {
-            parts.push(part(state, tone, 9));
+            parts.push(part(format!("{state}{since}"), tone, 9));
         }
     }
 
-    fn pace_part(&self) -> Part {
+    fn pace_part(&self, width: u16) -> Part {
         match self.app.pace {
             Pace::Live => part(
                 time_of_day(self.app.world.now_unix_ns, &self.app.zone),
                 Tone::Plain,
                 5,
             ),
+            Pace::Frozen { .. } if width < 40 => part("FROZEN", Tone::Warning, 9),
             Pace::Frozen { since_unix_ns } => part(
                 format!(
                     "FROZEN since {}",
@@ -144,44 +155,36 @@ impl Screen<'_> {
     }
 
     pub(super) fn footer(&self, area: Rect, buf: &mut Buffer) {
-        if let Some(note) = &self.app.note {
-            let inset = Rect {
-                x: area.x + 1,
-                width: area.width.saturating_sub(1),
-                ..area
-            };
-            let text = middle_cut(&note.text, usize::from(inset.width));
-            self.text(inset, 0, &text, note.tone, buf);
-            return;
-        }
+        let help = BINDINGS
+            .iter()
+            .find(|binding| binding.action == Action::Toggle(Mode::Help))
+            .and_then(footer_word);
+        // Whatever else is told, the way to help stands.
+        let taken = help.as_ref().map_or(0, |help| width(help) + 2);
+        let room = usize::from(area.width).saturating_sub(taken + 2);
         let mut parts = Vec::new();
-        if let Some(demo) = &self.app.demo {
-            let (words, tone) = match &demo.ended {
-                None => (format!("demo {}", demo.url), Tone::Plain),
-                Some(ended) => (format!("demo service ended: {ended}"), Tone::Critical),
-            };
-            let room = usize::from(area.width.saturating_sub(4));
-            parts.push(part(middle_cut(&words, room), tone, 9));
-            let stall = format!(
-                "to stall it: curl -X POST '{}/fault/block?ms=300'",
-                demo.url
-            );
-            parts.push(part(stall, Tone::Quiet, 1));
-        }
-        for binding in BINDINGS {
-            if let (Some(word), Some(key)) = (binding.footer, binding.label.split(' ').next()) {
-                parts.push(part(format!("{key} {word}"), Tone::Quiet, 5));
-            }
+        if let Some(note) = &self.app.note {
+            parts.push(part(middle_cut(&note.text, room), note.tone, 9));
+        } else if let Some(demo) = &self.app.demo {
+            demo_parts(demo, room, &mut parts);
         }
         if self.app.mode != Mode::Overview {
-            parts.insert(0, part("esc back", Tone::Plain, 8));
+            parts.push(part("esc back", Tone::Plain, 8));
+        }
+        for binding in BINDINGS {
+            let keep = match binding.action {
+                Action::Toggle(Mode::Help) => 10,
+                Action::Quit => 8,
+                _ => 5,
+            };
+            parts.extend(footer_word(binding).map(|word| part(word, Tone::Quiet, keep)));
         }
         self.parts(&parts, area, buf);
     }
 
     /// The parts that fit, two spaces apart.
     fn parts(&self, parts: &[Part], area: Rect, buf: &mut Buffer) {
-        let length = |part: &Part| part.text.chars().count() as u16;
+        let length = |part: &Part| width(&part.text) as u16;
         let widths = parts.iter().map(|part| (length(part) + 1, part.keep));
         let shown = fitting(widths, area.width);
         let mut x = area.x + 1;
@@ -190,6 +193,28 @@ impl Screen<'_> {
             buf.set_stringn(x, area.y, &part.text, room, self.theme.style(part.tone));
             x += length(part) + 2;
         }
+    }
+}
+
+/// `? help`, for a key that stands in the footer.
+fn footer_word(binding: &Binding) -> Option<String> {
+    let key = binding.label.split(' ').next()?;
+    binding.footer.map(|word| format!("{key} {word}"))
+}
+
+/// Where the demo service is and how to stall it, or how it ended.
+fn demo_parts(demo: &DemoNote, room: usize, parts: &mut Vec<Part>) {
+    let (words, tone) = match &demo.ended {
+        None => (format!("demo {}", demo.url), Tone::Plain),
+        Some(ended) => (format!("demo service ended: {ended}"), Tone::Critical),
+    };
+    parts.push(part(middle_cut(&words, room), tone, 9));
+    if demo.ended.is_none() {
+        let stall = format!(
+            "to stall it: curl -X POST '{}/fault/block?ms=300'",
+            demo.url
+        );
+        parts.push(part(stall, Tone::Quiet, 1));
     }
 }
 

@@ -40,8 +40,6 @@ impl Screen<'_> {
         let below = if rows.is_empty() { 1 } else { DETAIL_ROWS };
         let [table_at, below] =
             Layout::vertical([Constraint::Fill(1), Constraint::Length(below)]).areas(area);
-        let title = format!("{}  {}", table.title, state.sorted_by(table));
-        let inner = self.panel(table_at, title.trim_end(), None, buf);
         let view = TableView {
             table,
             rows,
@@ -49,7 +47,7 @@ impl Screen<'_> {
             focused: true,
             theme: self.theme,
         };
-        view.render(inner, buf);
+        self.table(&view, table.title, None, table_at, buf);
         let note = note.unwrap_or_default();
         if let Some(row) = state.selected_row(table, rows) {
             let detail = detail(row);

@@ -5,7 +5,7 @@ use ratatui::{buffer::Buffer, layout::Rect, widgets::Widget};
 
 use super::Screen;
 use crate::{
-    format::ms,
+    format::{ms, width},
     theme::Tone,
     widget::chart::{Chart, Mark, Scale},
 };
@@ -32,7 +32,7 @@ impl Screen<'_> {
             ms(lag.max_ns)
         );
         let long = format!("Event-loop lag {figures}");
-        let title = if long.chars().count() + TITLE_FRAME <= usize::from(area.width) {
+        let title = if width(&long) + TITLE_FRAME <= usize::from(area.width) {
             long
         } else {
             format!("Lag {figures}")

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! At 80x24 the four figures that matter stand beside the chart, and one table at a time below it. Smaller: banner,
-//! figures, lanes; smaller than 40x10: the banner alone. The other screens are a table with the selected row in full below
+//! figures, lanes; smaller than 40x10: who and the banner, and the figures where there is room. The other screens are a table with the selected row in full below
 //! it, in place of what lies between banner and footer.
 
 pub mod alerts;
@@ -36,13 +36,16 @@ use ratatui::{
 
 use crate::{
     app::{App, Mode, Panel},
+    glyphs::{self, Glyphs},
     theme::{Theme, Tone},
+    widget::table::TableView,
 };
 
 /// A state and the means to draw it.
 pub struct Screen<'a> {
     pub app: &'a App,
     pub theme: Theme,
+    pub glyphs: Glyphs,
 }
 
 /// How much room there is.
@@ -71,8 +74,17 @@ impl Size {
 impl Widget for &Screen<'_> {
     fn render(self, area: Rect, buf: &mut Buffer) {
         let size = Size::of(area);
+        self.screen(size, area, buf);
+        if self.glyphs == Glyphs::Ascii {
+            glyphs::to_ascii(buf, area);
+        }
+    }
+}
+
+impl Screen<'_> {
+    fn screen(&self, size: Size, area: Rect, buf: &mut Buffer) {
         if size == Size::Banner && self.app.mode == Mode::Overview {
-            self.banner(area, buf);
+            self.tiny(area, buf);
             return;
         }
         let [header, banner, body, footer] = Layout::vertical([
@@ -97,6 +109,10 @@ impl Widget for &Screen<'_> {
                 Size::Wide => self.wide(view, body, buf),
             },
         }
+        if !self.app.is_current() {
+            // What is not of now must not look as if it were.
+            buf.set_style(body, Theme::faded());
+        }
     }
 }
 
@@ -115,6 +131,27 @@ impl Screen<'_> {
             let style = self.theme.style(tone);
             buf.set_stringn(area.x, area.y + row, text, usize::from(area.width), style);
         }
+    }
+
+    /// Draws a panel with a table in it. Its title tells what it is sorted by, and what part of it finds room.
+    fn table<R>(
+        &self,
+        view: &TableView<'_, R>,
+        title: &str,
+        panel: Option<Panel>,
+        area: Rect,
+        buf: &mut Buffer,
+    ) {
+        let rows = area.height.saturating_sub(1);
+        let mut title = title.to_owned();
+        for more in [view.part(rows), view.state.sorted_by(view.table)] {
+            if let Some(more) = more {
+                title.push_str("  ");
+                title.push_str(&more);
+            }
+        }
+        let inner = self.panel(area, &title, panel, buf);
+        view.render(inner, buf);
     }
 
     /// Draws a panel's rule with its title, heavy where the keys act on it; returns the room below, with a space at

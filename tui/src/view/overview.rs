@@ -4,20 +4,20 @@ use ax_wire::view::ServiceView;
 use ratatui::{
     buffer::Buffer,
     layout::{Constraint, Layout, Rect},
-    widgets::Widget,
 };
 
 use super::{Screen, lanes::LANES, types::TYPES};
-use crate::{
-    app::Panel,
-    widget::table::{Table, TableState, TableView},
-};
+use crate::{app::Panel, format::age, theme::Theme, widget::table::TableView};
 
 /// A panel's rule and its table's headings.
 const TABLE_FRAME_ROWS: u16 = 2;
 
 /// A table of job types below this height tells nothing.
 const LEAST_TYPES_ROWS: u16 = TABLE_FRAME_ROWS + 3;
+
+/// From this height on the smallest screen names the service, and from this one on it has figures.
+const LEAST_WHO_ROWS: u16 = 4;
+const LEAST_FIGURES_ROWS: u16 = 8;
 
 /// A rule, six rows of bars and the axis.
 const LEAST_CHART_ROWS: u16 = 8;
@@ -72,6 +72,31 @@ impl Screen<'_> {
         self.tables(view, below, buf);
     }
 
+    /// Smaller than anything: who, what is wrong, and from eight rows on the figures.
+    pub(super) fn tiny(&self, area: Rect, buf: &mut Buffer) {
+        let who = u16::from(area.height >= LEAST_WHO_ROWS);
+        let figures = match self.app.view() {
+            Some(_) if area.height >= LEAST_FIGURES_ROWS => 3,
+            _ => 0,
+        };
+        let [header, banner, below] = Layout::vertical([
+            Constraint::Length(who),
+            Constraint::Fill(1),
+            Constraint::Length(figures),
+        ])
+        .areas(area);
+        if who > 0 {
+            self.header(header, buf);
+        }
+        self.banner(banner, buf);
+        if let Some(view) = self.app.view().filter(|_| figures > 0) {
+            self.three_lines(view, below, buf);
+            if !self.app.is_current() {
+                buf.set_style(below, Theme::faded());
+            }
+        }
+    }
+
     /// Lanes and job types where both have room, else the panel that has the focus.
     fn tables(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
         let lanes_rows = table_rows(view.lanes.len());
@@ -91,33 +116,36 @@ impl Screen<'_> {
     }
 
     fn lanes(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
-        let state = &self.app.lanes;
-        self.table(&LANES, &view.lanes, state, Panel::Lanes, area, buf);
+        let table = TableView {
+            table: &LANES,
+            rows: &view.lanes,
+            state: &self.app.lanes,
+            focused: self.app.focus == Panel::Lanes,
+            theme: self.theme,
+        };
+        let title = lanes_title(view);
+        self.table(&table, &title, Some(Panel::Lanes), area, buf);
     }
 
     fn types(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
-        let state = &self.app.types;
-        self.table(&TYPES, &view.types, state, Panel::Types, area, buf);
-    }
-
-    fn table<R>(
-        &self,
-        table: &Table<R>,
-        rows: &[R],
-        state: &TableState,
-        panel: Panel,
-        area: Rect,
-        buf: &mut Buffer,
-    ) {
-        let title = format!("{}, times in ms  {}", table.title, state.sorted_by(table));
-        let inner = self.panel(area, title.trim_end(), Some(panel), buf);
-        let view = TableView {
-            table,
-            rows,
-            state,
-            focused: self.app.focus == panel,
+        let table = TableView {
+            table: &TYPES,
+            rows: &view.types,
+            state: &self.app.types,
+            focused: self.app.focus == Panel::Types,
             theme: self.theme,
         };
-        view.render(inner, buf);
+        let title = format!("{}, ms over {}", TYPES.title, window(view));
+        self.table(&table, &title, Some(Panel::Types), area, buf);
     }
+}
+
+/// The span that quantiles are over.
+fn window(view: &ServiceView) -> String {
+    age(view.window_ns)
+}
+
+/// What the figures of lanes are over: rates fall at once when a lane comes to a stop, quantiles need many jobs.
+pub(super) fn lanes_title(view: &ServiceView) -> String {
+    format!("{}, ms over {}, done/s over 2 s", LANES.title, window(view))
 }

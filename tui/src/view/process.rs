@@ -1,6 +1,6 @@
 //! The process: the four figures that matter, and the panel with the rest.
 
-use ax_wire::view::{Point, ServiceView};
+use ax_wire::view::{LaneView, Point, ServiceView};
 use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::{Screen, workers};
@@ -75,6 +75,34 @@ impl Screen<'_> {
             workers::blocking_running(view)
         );
         self.text(area, 0, &line, tone, buf);
+    }
+
+    /// The most of it in three short lines.
+    pub(super) fn three_lines(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
+        let (busy, tone) = workers::busy_words(view);
+        let sum = |of: fn(&LaneView) -> u64| view.lanes.iter().map(of).sum::<u64>();
+        let lines = [
+            (
+                format!(
+                    "CPU {} %  RSS {} MB",
+                    percent(cpu_share(view)),
+                    megabytes(view.process.rss_bytes)
+                ),
+                Tone::Plain,
+            ),
+            (format!("workers {busy}"), tone),
+            (
+                format!(
+                    "running {}  pending {}",
+                    sum(|lane| lane.running),
+                    sum(|lane| lane.pending)
+                ),
+                Tone::Plain,
+            ),
+        ];
+        for (row, (line, tone)) in (0..).zip(&lines) {
+            self.text(area, row, &format!(" {line}"), *tone, buf);
+        }
     }
 
     fn cpu(&self, view: &ServiceView) -> String {

@@ -7,12 +7,11 @@ use ratatui::{
         HorizontalAlignment::{Left, Right},
         Rect,
     },
-    widgets::Widget,
 };
 
 use super::Screen;
 use crate::{
-    format::{age, uptime},
+    format::{age, service_name, uptime},
     theme::Tone,
     widget::table::{Cell, Column, RowOrder, SortKey, Table, TableView},
 };
@@ -71,7 +70,8 @@ pub static SERVICES: Table<ServiceRow> = Table {
             keep: 20,
             cell: |row| {
                 let mark = if row.shown { "* " } else { "  " };
-                Cell::new(format!("{mark}{}", row.summary.service), Tone::Strong)
+                let name = service_name(&row.summary.service);
+                Cell::new(format!("{mark}{name}"), Tone::Strong)
             },
             sort: |row| SortKey::Text(row.summary.service.clone()),
         },
@@ -123,17 +123,13 @@ pub static SERVICES: Table<ServiceRow> = Table {
 
 impl Screen<'_> {
     pub(super) fn services(&self, area: Rect, buf: &mut Buffer) {
-        let state = &self.app.services;
-        let title = format!("{}  {}", SERVICES.title, state.sorted_by(&SERVICES));
-        let inner = self.panel(area, title.trim_end(), None, buf);
-        let rows = self.app.service_rows();
         let table = TableView {
             table: &SERVICES,
-            rows: &rows,
-            state,
+            rows: &self.app.service_rows(),
+            state: &self.app.services,
             focused: true,
             theme: self.theme,
         };
-        table.render(inner, buf);
+        self.table(&table, SERVICES.title, None, area, buf);
     }
 }

@@ -107,7 +107,12 @@ impl Screen<'_> {
     pub(super) fn snapshots(&self, area: Rect, buf: &mut Buffer) {
         let rows = self.app.snapshot_rows();
         let view = self.app.view();
-        let note = view.and_then(|view| suppressed(&view.snapshots_suppressed));
+        let note = view.and_then(|view| {
+            suppressed(
+                &view.snapshots_suppressed,
+                view.dropped.snapshots_failed_total,
+            )
+        });
         let detail = |row: &SnapshotRow| Detail {
             first: printable(&row.snapshot.path),
             second: String::new(),

@@ -37,6 +37,7 @@ fn buffer(app: &App, width: u16, height: u16, colour: bool) -> Buffer {
     let screen = Screen {
         app,
         theme: Theme::with_colour(colour),
+        glyphs: Glyphs::Unicode,
     };
     terminal
         .draw(|frame| frame.render_widget(&screen, frame.area()))
@@ -208,8 +209,9 @@ fn states() {
     let mut loading = fixture::world(Vec::new());
     loading.services.push(fixture::healthy().summary);
     add("loading", &app(loading));
-    let mut lost = fixture::world(vec![fixture::healthy()]);
-    lost.services[0].state = ax_wire::view::ServiceState::Lost;
+    let mut gone = fixture::healthy();
+    gone.summary.state = ax_wire::view::ServiceState::Lost;
+    let mut lost = fixture::world(vec![gone]);
     lost.now_unix_ns += 5_000_000_000;
     add("lost", &app(lost));
     let mut frozen = firing();
@@ -224,7 +226,7 @@ fn states() {
 }
 
 #[test]
-fn the_banner_alone_says_that_it_is_frozen() {
+fn the_smallest_screen_says_that_it_is_frozen() {
     let mut app = stalled();
     press(&mut app, Action::Freeze);
     assert!(drawn(&app, 30, 8).contains("FROZEN"));
@@ -235,6 +237,7 @@ fn a_lost_agent_is_said_and_the_figures_stay() {
     let mut world = fixture::world(vec![fixture::healthy()]);
     world.apply(Update::Link(Link::Connecting {
         problem: Some("the agent closed the connection".to_owned()),
+        own_agent_in: None,
     }));
     let text = drawn(&app(world), 80, 24);
     assert!(
@@ -267,7 +270,9 @@ fn help_lists_every_binding_and_can_be_read_to_its_end() {
 fn what_became_of_a_capture_is_said_in_the_footer() {
     let mut app = firing();
     press(&mut app, Action::Capture);
-    assert!(drawn(&app, 80, 24).ends_with(" taking a snapshot .."));
+    let text = drawn(&app, 80, 24);
+    let footer = text.lines().last().expect("has lines");
+    assert!(footer.starts_with(" taking a snapshot .."), "{footer}");
 }
 
 #[test]
@@ -294,6 +299,85 @@ fn the_demo_says_where_it_is() {
         text.contains("demo service ended: exit status: 1"),
         "{text}"
     );
+    assert!(!text.contains("curl"), "nobody is there to be stalled");
+    assert!(
+        text.contains("CRITICAL  the demo service ended: exit status: 1: words; words"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_way_to_help_is_never_crowded_out() {
+    let mut app = firing();
+    app.demo = Some(DemoNote {
+        url: format!("http://127.0.0.1:{}", "4".repeat(100)),
+        ended: None,
+    });
+    for width in [30, 40, 80, 120] {
+        assert!(drawn(&app, width, 24).contains("? help") || width < 40);
+        press(&mut app, Action::Capture);
+        assert!(drawn(&app, width, 24).contains("? help") || width < 40);
+    }
+}
+
+#[test]
+fn a_small_screen_keeps_lanes_and_a_tiny_one_the_name() {
+    let text = drawn(&stalled(), 40, 12);
+    assert!(text.contains("api") && text.contains("10/10"), "{text}");
+    let text = drawn(&stalled(), 30, 10);
+    assert!(text.contains("running 41  pending 57"), "{text}");
+    let text = drawn(&stalled(), 20, 5);
+    assert!(
+        text.contains("checkout") && text.contains("CRITICAL"),
+        "{text}"
+    );
+}
+
+#[test]
+fn rows_that_find_no_room_are_counted() {
+    let text = drawn(&overflowing(), 80, 24);
+    assert!(text.contains(" of 200"), "{text}");
+}
+
+#[test]
+fn figures_of_what_is_lost_do_not_look_current() {
+    let mut view = fixture::stalled();
+    view.summary.state = ax_wire::view::ServiceState::Lost;
+    let buffer = buffer(&app(fixture::world(vec![view])), 120, 40, true);
+    let all: Vec<_> = rows(&buffer).collect();
+    assert!(text(all[0]).contains("LOST since 14:03:27"));
+    for row in &all[3..39] {
+        for cell in *row {
+            assert_eq!(cell.fg, Color::Reset);
+            assert!(
+                cell.modifier.contains(Modifier::DIM) && !cell.modifier.contains(Modifier::BOLD)
+            );
+        }
+    }
+    let api = all
+        .iter()
+        .map(|row| text(row))
+        .find(|row| row.starts_with(" api"));
+    let api = api.expect("is shown");
+    assert!(api.contains("431.0      -      -        -"), "{api}");
+}
+
+#[test]
+fn without_utf8_the_screen_keeps_its_shape_in_ascii() {
+    let app = firing();
+    let area = Rect::new(0, 0, 120, 40);
+    let mut ascii = Buffer::empty(area);
+    let screen = Screen {
+        app: &app,
+        theme: Theme::with_colour(false),
+        glyphs: Glyphs::Ascii,
+    };
+    screen.render(area, &mut ascii);
+    let unicode = buffer(&app, 120, 40, false);
+    for (plain, drawn) in ascii.content().iter().zip(unicode.content()) {
+        assert!(plain.symbol().is_ascii() && plain.symbol() != "?" || drawn.symbol() == "?");
+        assert_eq!(plain.symbol() == " ", drawn.symbol() == " ");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use ratatui::{
 };
 
 use crate::{
-    format::middle_cut,
+    format::{self, middle_cut},
     theme::{Theme, Tone},
     widget::fitting,
 };
@@ -83,6 +83,14 @@ pub struct Table<R: 'static> {
     pub order: RowOrder,
     /// What stands in place of rows while there are none.
     pub empty: &'static str,
+}
+
+impl<R> Table<R> {
+    /// Which columns fit into this width.
+    fn shown(&self, width: u16) -> Vec<bool> {
+        let widths = self.columns.iter();
+        fitting(widths.map(|column| (column.width, column.keep)), width)
+    }
 }
 
 /// How rows stand before anybody sorted them.
@@ -168,9 +176,16 @@ impl TableState {
         self.selected = self.order.get(to).cloned();
     }
 
-    /// Puts the rows in order, once. The selected row stays selected.
-    pub fn sort<R>(&mut self, table: &Table<R>, rows: &[R], by: SortBy) {
-        let count = table.columns.len();
+    /// Puts the rows in order, once, by a column that is shown at this width. The selected row stays selected.
+    pub fn sort<R>(&mut self, table: &Table<R>, rows: &[R], by: SortBy, width: u16) {
+        let shown = table.shown(width);
+        let next = |from: usize, step: usize| {
+            let count = shown.len();
+            let places = (1..=count).map(|steps| (from + steps * step) % count);
+            places.into_iter().find(|place| shown[*place]).unwrap_or(0)
+        };
+        let forward = 1;
+        let back = shown.len() - 1;
         let column = |column: usize| Sorting {
             column,
             descending: rows
@@ -178,10 +193,10 @@ impl TableState {
                 .is_none_or(|row| matches!((table.columns[column].sort)(row), SortKey::Number(_))),
         };
         let sorting = match (self.sorting, by) {
-            (None, SortBy::PreviousColumn) => column(count - 1),
-            (None, _) => column(0),
-            (Some(now), SortBy::NextColumn) => column((now.column + 1) % count),
-            (Some(now), SortBy::PreviousColumn) => column((now.column + count - 1) % count),
+            (None, SortBy::PreviousColumn) => column(next(0, back)),
+            (None, _) => column(next(back, forward)),
+            (Some(now), SortBy::NextColumn) => column(next(now.column, forward)),
+            (Some(now), SortBy::PreviousColumn) => column(next(now.column, back)),
             (Some(now), SortBy::Again) => now,
             (Some(now), SortBy::Reverse) => Sorting {
                 descending: !now.descending,
@@ -227,8 +242,8 @@ impl TableState {
     }
 
     /// `by wait p99 ms ▼`, or nothing before anybody sorted.
-    pub fn sorted_by<R>(&self, table: &Table<R>) -> String {
-        self.sorting.map_or_else(String::new, |sorting| {
+    pub fn sorted_by<R>(&self, table: &Table<R>) -> Option<String> {
+        self.sorting.map(|sorting| {
             let arrow = if sorting.descending { '▼' } else { '▲' };
             format!("by {} {arrow}", table.columns[sorting.column].title)
         })
@@ -272,8 +287,7 @@ impl<R> Widget for &TableView<'_, R> {
             );
         }
         let selected = self.state.selected_index();
-        let page = usize::from(body.height);
-        let first = (selected + 1).saturating_sub(page);
+        let first = self.first(body.height);
         let rows = self.state.in_order(self.table, self.rows);
         for (y, (at, row)) in (body.top()..body.bottom()).zip(rows.iter().enumerate().skip(first)) {
             let line = Rect {
@@ -293,14 +307,29 @@ impl<R> Widget for &TableView<'_, R> {
 }
 
 impl<R> TableView<'_, R> {
+    /// The first row that is drawn where so many find room: the selected one is always among them.
+    fn first(&self, page: u16) -> usize {
+        let selected = self.state.selected_index();
+        (selected + 1).saturating_sub(usize::from(page))
+    }
+
+    /// `1-4 of 7`, where not all rows find room at this height, headings included.
+    pub fn part(&self, height: u16) -> Option<String> {
+        let (page, all) = (height.saturating_sub(1), self.rows.len());
+        let first = self.first(page);
+        let last = (first + usize::from(page)).min(all);
+        (all > usize::from(page)).then(|| match page {
+            0 => format!("0 of {all}"),
+            _ => format!("{}-{last} of {all}", first + 1),
+        })
+    }
+
     /// The columns that fit, each with its width; the first takes what the others leave.
     fn visible_columns(&self, width: u16) -> Vec<(&Column<R>, u16)> {
         let columns = self.table.columns;
-        let widths = columns.iter().map(|column| (column.width, column.keep));
-        let shown = fitting(widths, width);
         let mut visible: Vec<_> = columns
             .iter()
-            .zip(shown)
+            .zip(self.table.shown(width))
             .filter(|(_, shown)| *shown)
             .map(|(column, _)| (column, column.width))
             .collect();
@@ -321,7 +350,7 @@ fn draw_row(
     let mut x = line.x;
     for (cell, align, width) in cells {
         let text = middle_cut(&cell.text, usize::from(width));
-        let spare = width.saturating_sub(text.chars().count() as u16);
+        let spare = width.saturating_sub(format::width(&text) as u16);
         let indent = if align == Alignment::Right { spare } else { 0 };
         let room = line.right().saturating_sub(x + 1 + indent);
         buf.set_stringn(
@@ -340,6 +369,8 @@ mod tests {
     use super::*;
 
     type Row = (&'static str, Option<u64>);
+
+    const WIDE: u16 = 80;
 
     static TABLE: Table<Row> = Table {
         title: "Things",
@@ -380,9 +411,9 @@ mod tests {
         let mut rows = vec![("b", Some(1)), ("a", Some(9)), ("c", None)];
         state.sync(&TABLE, &rows);
         assert_eq!(shown(&state, &rows), ["b", "a", "c"]);
-        state.sort(&TABLE, &rows, SortBy::NextColumn);
+        state.sort(&TABLE, &rows, SortBy::NextColumn, WIDE);
         assert_eq!(shown(&state, &rows), ["a", "b", "c"]);
-        state.sort(&TABLE, &rows, SortBy::NextColumn);
+        state.sort(&TABLE, &rows, SortBy::NextColumn, WIDE);
         assert_eq!(
             shown(&state, &rows),
             ["a", "b", "c"],
@@ -392,15 +423,15 @@ mod tests {
         rows.push(("d", Some(50)));
         state.sync(&TABLE, &rows);
         assert_eq!(shown(&state, &rows), ["a", "b", "c", "d"], "nothing jumps");
-        state.sort(&TABLE, &rows, SortBy::Again);
+        state.sort(&TABLE, &rows, SortBy::Again, WIDE);
         assert_eq!(shown(&state, &rows), ["b", "d", "a", "c"]);
-        state.sort(&TABLE, &rows, SortBy::Reverse);
+        state.sort(&TABLE, &rows, SortBy::Reverse, WIDE);
         assert_eq!(
             shown(&state, &rows),
             ["a", "d", "b", "c"],
             "unknown stays last"
         );
-        assert_eq!(state.sorted_by(&TABLE), "by ms ▲");
+        assert_eq!(state.sorted_by(&TABLE).as_deref(), Some("by ms ▲"));
     }
 
     #[test]
@@ -432,7 +463,7 @@ mod tests {
         let rows = [("b", Some(1)), ("a", Some(9))];
         state.sync(&TABLE, &rows);
         assert_eq!(state.selected.as_deref(), Some("b"));
-        state.sort(&TABLE, &rows, SortBy::NextColumn);
+        state.sort(&TABLE, &rows, SortBy::NextColumn, WIDE);
         assert_eq!(state.selected_index(), 1);
         state.step(Step::Down);
         assert_eq!(state.selected.as_deref(), Some("b"), "stops at the end");
@@ -440,6 +471,45 @@ mod tests {
         assert_eq!(state.selected.as_deref(), Some("a"));
         state.sync(&TABLE, &rows[..1]);
         assert_eq!(state.selected.as_deref(), Some("b"), "its row is gone");
+    }
+
+    #[test]
+    fn a_column_that_is_not_shown_is_not_sorted_by() {
+        let rows = [("b", Some(1)), ("a", Some(9))];
+        let mut state = TableState::default();
+        state.sync(&TABLE, &rows);
+        for by in [
+            SortBy::NextColumn,
+            SortBy::NextColumn,
+            SortBy::PreviousColumn,
+        ] {
+            state.sort(&TABLE, &rows, by, 8);
+            assert_eq!(state.sorted_by(&TABLE).as_deref(), Some("by name ▲"));
+        }
+        state.sort(&TABLE, &rows, SortBy::PreviousColumn, WIDE);
+        assert_eq!(state.sorted_by(&TABLE).as_deref(), Some("by ms ▼"));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted() {
+        let rows = [("a", None), ("b", None), ("c", None)];
+        let mut state = TableState::default();
+        state.sync(&TABLE, &rows);
+        let part = |state: &TableState, height| {
+            let view = TableView {
+                table: &TABLE,
+                rows: &rows,
+                state,
+                focused: true,
+                theme: Theme::with_colour(false),
+            };
+            view.part(height)
+        };
+        assert_eq!(part(&state, 4), None);
+        assert_eq!(part(&state, 3).as_deref(), Some("1-2 of 3"));
+        assert_eq!(part(&state, 1).as_deref(), Some("0 of 3"));
+        state.step(Step::Bottom);
+        assert_eq!(part(&state, 3).as_deref(), Some("2-3 of 3"));
     }
 
     #[test]
