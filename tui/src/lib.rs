@@ -22,6 +22,7 @@ mod format;
 mod glyphs;
 mod headline;
 mod keys;
+mod lives;
 mod opened;
 mod report;
 mod theme;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ax_wire::{
     LatencyHistogram, ToViewer,
-    incident::{IncidentId, Snapshot},
+    incident::{Incident, IncidentId, Snapshot},
     sample::{LagPoint, LaneSample, ProcessSample, RuntimeSample, TypeSample},
     snapshot_file,
     view::{
@@ -84,6 +84,15 @@ impl Opened {
         )
     }
 
+    /// A point a second, and one of the incident's own instant.
+    pub fn points(&self) -> Vec<Point> {
+        let mut points = self.snapshot.history.clone();
+        if self.snapshot.incident.is_some() {
+            points.push(made_point(&self.snapshot));
+        }
+        points
+    }
+
     /// What was wrong at that time, worst first, and at least one.
     pub fn headlines(&self) -> Vec<Headline> {
         headline::of_service(&self.view, self.view.at_unix_ns)
@@ -135,6 +144,7 @@ fn view_of(snapshot: &Snapshot) -> ServiceView {
                 .saturating_sub(incident.at_mono_ns.saturating_sub(stall.began_mono_ns)),
         });
         view.stalls.splice(0..0, going_on);
+        catch_up(&mut view, incident);
     }
     view.alerts.clone_from(&snapshot.alerts);
     // World takes a view without a point for one from before the first sample.
@@ -143,6 +153,39 @@ fn view_of(snapshot: &Snapshot) -> ServiceView {
         .or_else(|| snapshot.history.last().cloned())
         .or_else(|| Some(made_point(snapshot)));
     view
+}
+
+/// Brings what is of one instant from the second before up to that of the incident.
+fn catch_up(view: &mut ServiceView, incident: &Incident) {
+    let lag_ns = incident.lag.iter().filter_map(LagPoint::lag_ns).max();
+    view.lag.max_ns = view.lag.max_ns.max(lag_ns);
+    for taken in &incident.lanes {
+        let mut lanes = view.lanes.iter_mut();
+        let same =
+            |lane: &&mut LaneView| lane.scheduler == taken.scheduler && lane.name == taken.name;
+        if let Some(lane) = lanes.find(same) {
+            lane.limit = taken.limit;
+            lane.running = taken.running;
+            lane.pending = taken.pending;
+            lane.waiting = taken.waiting;
+            lane.head_age_ns = taken.head_age_ns;
+        }
+    }
+    for taken in &incident.runtimes {
+        let mut runtimes = view.runtimes.iter_mut();
+        let Some(runtime) = runtimes.find(|runtime| runtime.info.id == taken.info.id) else {
+            continue;
+        };
+        for worker in &mut runtime.workers {
+            let mut now = taken.workers.iter();
+            if let Some(now) = now.find(|now| now.index == worker.index) {
+                worker.tid = now.tid;
+                worker.state = now.state;
+                worker.poll.clone_from(&now.poll);
+                worker.thread = now.thread;
+            }
+        }
+    }
 }
 
 fn made_view(snapshot: &Snapshot) -> ServiceView {
@@ -167,7 +210,7 @@ fn made_view(snapshot: &Snapshot) -> ServiceView {
         window_ns: WINDOW_NS,
         lag: incident.map_or_else(LagView::default, |incident| {
             let points = &incident.lag;
-            let mut lags: Vec<_> = points.iter().filter_map(|point| point.lag_ns()).collect();
+            let mut lags: Vec<_> = points.iter().filter_map(LagPoint::lag_ns).collect();
             lags.sort_unstable();
             LagView {
                 now_ns: points.last().and_then(LagPoint::lag_ns),
@@ -255,6 +298,7 @@ fn lane(sample: &LaneSample) -> LaneView {
         full_ns: None,
         counters: sample.counters,
         rates: Rates::default(),
+        recent: Rates::default(),
         queue_wait: Quantiles::default(),
         run: Quantiles::default(),
     }
@@ -305,9 +349,10 @@ fn made_point(snapshot: &Snapshot) -> Point {
 
 #[cfg(test)]
 pub mod tests {
-    use ax_wire::incident::Writer;
+    use ax_wire::{incident::Writer, sample::WorkerState};
 
     use super::*;
+    use crate::app::App;
 
     /// The snapshot that must be read for ever, taken of the demo under a fault.
     pub fn fixture() -> Opened {
@@ -332,7 +377,7 @@ pub mod tests {
         let said = agent.headlines().swap_remove(0).sentence;
         assert_eq!(
             said,
-            "stall 252 ms on worker 1, still going on: task fault_block started demo/src/fault.rs:53"
+            "stall 252 ms on all 2 workers, still going on: task fault_block started demo/src/fault.rs:53"
         );
         assert_eq!(probe.headlines().swap_remove(0).sentence, said);
         let lanes = |opened: &Opened| -> Vec<_> {
@@ -341,6 +386,14 @@ pub mod tests {
         };
         assert_eq!(lanes(&agent), lanes(&probe));
         assert_eq!(probe.view.lanes[2].pending, 15);
+        assert_eq!(
+            agent.view.lanes[2].pending, 15,
+            "of the instant, not of the second before"
+        );
+        let stuck = |opened: &Opened| {
+            App::workers(&opened.view).all(|worker| worker.state == WorkerState::Stalled)
+        };
+        assert!(stuck(&agent) && stuck(&probe));
         assert!(probe.view.lag.max_ns.is_some_and(|max| max > 200_000_000));
     }
 

@@ -74,7 +74,7 @@ impl Chart {
                 figcaption {
                     (self.title)
                     @for (class, series) in ["one", "two"].iter().zip(&self.series) {
-                        i class={ "key " (class) } {} (series.name)
+                        span.key { i class=(class) {} (series.name) }
                     }
                 }
                 div.plot {

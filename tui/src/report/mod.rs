@@ -5,6 +5,7 @@
 
 mod chart;
 mod tables;
+mod waterfall;
 
 use ax_wire::{
     event::Stall,
@@ -17,7 +18,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use self::{
     chart::{Chart, Scale, Series},
-    tables::{maybe, table},
+    tables::facts,
 };
 use crate::{
     format::{UNKNOWN, duration, maybe_duration, printable},
@@ -61,6 +62,7 @@ pub fn page(opened: &Opened) -> String {
                 (tables::lanes(opened))
                 (tables::running(opened))
                 (tables::queues(opened))
+                (waterfall::section(opened))
                 (tables::types(opened))
                 (tables::alerts(opened))
                 (tables::process(opened))
@@ -154,9 +156,7 @@ fn stall_block(stall: &Stall) -> Markup {
     ];
     html! {
         h3 { (place) ": " (stall.kind.label()) ", " (duration(stall.length_ns)) " so far" }
-        (table(&["", ""], 2, rows.into_iter().map(|(what, value)| {
-            vec![what.to_owned(), maybe(value.as_deref())]
-        })))
+        (facts(rows))
     }
 }
 
@@ -178,7 +178,7 @@ fn state(letter: char) -> String {
 }
 
 fn charts(opened: &Opened) -> Markup {
-    let history = &opened.snapshot.history;
+    let history = opened.points();
     let at_unix_ns = opened.at_unix_ns();
     let line = |name, value: fn(&Point) -> Option<f64>| Series {
         name,
@@ -236,7 +236,7 @@ fn charts(opened: &Opened) -> Markup {
         @for chart in drawn.iter().filter_map(Chart::draw) {
             (chart)
         }
-        @if history.is_empty() {
+        @if opened.snapshot.history.is_empty() {
             p.quiet { "The minutes before are not in this snapshot: " (no_history(opened.snapshot.writer)) "." }
         }
     }

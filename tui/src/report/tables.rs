@@ -29,13 +29,11 @@ pub fn table(
         // The box can be reached by key, to scroll it.
         div.scroll tabindex="0" {
             table {
-                @if headings.iter().any(|heading| !heading.is_empty()) {
-                    thead { tr {
-                        @for (column, heading) in headings.iter().enumerate() {
-                            th class=[class(column)] { (heading) }
-                        }
-                    } }
-                }
+                thead { tr {
+                    @for (column, heading) in headings.iter().enumerate() {
+                        th class=[class(column)] { (heading) }
+                    }
+                } }
                 tbody {
                     @for row in rows.take(MAX_ROWS) {
                         tr {
@@ -50,6 +48,17 @@ pub fn table(
         @if left_out > 0 {
             p.quiet { "and " (left_out) " more, in the snapshot" }
         }
+    }
+}
+
+/// What is known of one thing: a word and a text a row.
+pub fn facts<const N: usize>(rows: [(&str, Option<String>); N]) -> Markup {
+    html! {
+        div.scroll { table.facts { tbody {
+            @for (what, value) in rows {
+                tr { td { (what) } td { (printable(value.as_deref().unwrap_or(UNKNOWN))) } }
+            }
+        } } }
     }
 }
 
@@ -185,6 +194,10 @@ pub fn running(opened: &Opened) -> Markup {
         vec![
             named(&job.task),
             maybe(job.task.lane.as_deref()),
+            job.waits_for.as_ref().map_or_else(
+                || UNKNOWN.to_owned(),
+                |waits| format!("{}, {}", waits.label, duration(waits.since_ns)),
+            ),
             maybe(job.task.place.as_deref()),
             job.task
                 .trace
@@ -198,17 +211,17 @@ pub fn running(opened: &Opened) -> Markup {
     };
     let cut = incident.running_total > incident.running.len() as u64;
     html! {
-        (section(
-            "Running jobs",
-            "no job was running",
-            &["job", "lane", "started", "trace", "for, ms", "waited, ms", "in poll, ms", "attempt", "priority"],
-            4,
-            incident.running.iter().map(row),
-        ))
-        @if cut {
-            p.quiet { (incident.running_total) " ran; the snapshot lists the longest " (incident.running.len()) }
+            (section(
+                "Running jobs",
+                "no job was running",
+                &["job", "lane", "waits for", "started", "trace", "for, ms", "waited, ms", "in poll, ms", "attempt", "priority"],
+    5,
+                incident.running.iter().map(row),
+            ))
+            @if cut {
+                p.quiet { (incident.running_total) " ran; the snapshot lists the longest " (incident.running.len()) }
+            }
         }
-    }
 }
 
 /// What was queued, lane by lane.
@@ -246,14 +259,22 @@ fn queue_block(queue: &QueueFacts) -> Markup {
             |text| printable(&text),
         )
     };
-    let next = queue.next.iter().map(|job| ("next", job));
-    let oldest = queue.oldest.iter().map(|job| ("oldest", job));
-    let jobs: Vec<_> = next
-        .chain(oldest)
-        .map(|(end, job)| {
+    // One that is both stands once.
+    let rest = queue.oldest.iter().filter(|job| !queue.next.contains(job));
+    let jobs: Vec<_> = queue
+        .next
+        .iter()
+        .chain(rest)
+        .map(|job| {
+            let oldest = queue.oldest.contains(job);
+            let end = match (queue.next.contains(job), oldest) {
+                (true, true) => "next, oldest",
+                (true, false) => "next",
+                (false, _) => "oldest",
+            };
             vec![
-                end.to_owned(),
                 format!("{} #{}", job.name, job.job),
+                end.to_owned(),
                 job.priority.to_string(),
                 ms(Some(job.age_ns)),
             ]
@@ -263,7 +284,7 @@ fn queue_block(queue: &QueueFacts) -> Markup {
         h3 { (printable(&queue.lane)) ": " (queue.pending) " pending" }
         p { "By type: " (said(types)) ". By priority: " (said(bands)) "." }
         @if !jobs.is_empty() {
-            (table(&["end", "job", "priority", "waits, ms"], 2, jobs.into_iter()))
+            (table(&["job", "of these", "priority", "waits, ms"], 2, jobs.into_iter()))
         }
     }
 }
@@ -370,8 +391,10 @@ pub fn process(opened: &Opened) -> Markup {
         ("build", hello.build_id.clone()),
         ("probe", Some(hello.probe_version.clone())),
     ];
-    let rows = rows.map(|(what, value)| vec![what.to_owned(), maybe(value.as_deref())]);
-    section("Process", "", &["", ""], 2, rows.into_iter())
+    html! {
+        h2 { "Process" }
+        (facts(rows))
+    }
 }
 
 /// What was lost or could not be known: without it, what is absent above might be taken for nothing.
