@@ -94,9 +94,9 @@ impl Shelf {
                 self.filled.notified().await;
                 continue;
             };
-            drop(lane.ready().await?);
-            if let Err(job) = job.submit() {
-                // Somebody was quicker.
+            let place = lane.ready().await?;
+            if let Err(job) = job.submit_to(place) {
+                // Only a lane with a bound in bytes may still be too full.
                 self.jobs().push_front(job);
             }
         }

@@ -5,6 +5,7 @@
 //! | seconds: charts, four quantiles and a count of each lane and type | 900 to 1,024 | 10 MiB (129 types, 64 lanes) |
 //! | histograms of the last minute | 7 slots, three a type | 11 MiB (each slot full), 1 MiB for 50 real types |
 //! | lag points of the last minute | 8,192 | 0.5 MiB |
+//! | histograms of downstreams | two each, like those of types | 4 MiB (65 of them, each slot full), 0.1 MiB for five real ones |
 //! | stalls, observer gaps | 64 each | 30 KiB |
 //! | charts that another agent kept before | 1,024 seconds | 0.3 MiB |
 //!
@@ -13,6 +14,7 @@
 
 mod buckets;
 mod change;
+mod downstreams;
 mod recent;
 mod roster;
 mod second;
@@ -33,6 +35,7 @@ pub use self::{
     second::{Counts, LaneSecond, Second, TypeSecond},
 };
 pub(crate) use self::{
+    downstreams::Downstreams,
     recent::Recent,
     roster::{Entry, Roster},
     stalls::{Stalls, TrackedStall},
@@ -104,6 +107,7 @@ pub struct ServiceHistory {
     pub(crate) lag: VecDeque<LagPoint>,
     pub(crate) lanes: Roster<Lane>,
     pub(crate) types: Roster<Type>,
+    pub(crate) downstreams: Downstreams,
     /// The newest sample and the one before it, without lanes, types and lag, which are kept elsewhere.
     pub(crate) latest: Option<Sample>,
     pub(crate) before: Option<Sample>,
@@ -129,6 +133,7 @@ impl ServiceHistory {
             lag: VecDeque::new(),
             lanes: Roster::new(MAX_LANES),
             types: Roster::new(MAX_TYPES),
+            downstreams: Downstreams::default(),
             latest: None,
             before: None,
             stalls: Stalls::default(),
@@ -162,6 +167,7 @@ impl ServiceHistory {
         let CleanSample {
             mut sample,
             histograms,
+            downstreams,
             mut folded,
         } = clean;
         let at = sample.at_mono_ns;
@@ -188,6 +194,10 @@ impl ServiceHistory {
         let mut second = Second::begin(number, change, &lag, self.clock);
         self.take_lanes(lanes, &types, &histograms, &mut second, &mut folded);
         self.take_types(types, histograms, &mut second, &mut folded);
+        if let Some(latest) = &self.latest {
+            let (when, samples) = ((at, number), &latest.downstreams);
+            folded += self.downstreams.take(when, samples, downstreams, &mut self.tally);
+        }
         second.shrink();
         self.seconds.push_back(second);
         self.lag.extend(lag);
@@ -424,7 +434,7 @@ impl ServiceHistory {
         let types = self.types.entries().iter().map(|entry| &entry.value);
         let recent = types.flat_map(|known| [&known.queue_wait, &known.run, &known.poll]);
         let recent: usize = recent.map(Recent::bytes).sum();
-        seconds + recent + self.lag.len() * size_of::<LagPoint>()
+        seconds + recent + self.downstreams.bytes() + self.lag.len() * size_of::<LagPoint>()
     }
 
     /// Forgets the older half of the seconds, and histograms that are not of the last ten seconds. Returns how many
@@ -438,6 +448,7 @@ impl ServiceHistory {
             known.run.forget_slots();
             known.poll.forget_slots();
         }
+        self.downstreams.forget_slots();
         half as u64
     }
 
@@ -466,6 +477,7 @@ impl ServiceHistory {
             known.run.forget_before(oldest, &mut self.tally);
             known.poll.forget_before(oldest, &mut self.tally);
         }
+        self.downstreams.forget_before(oldest, &mut self.tally);
     }
 }
 

@@ -2,17 +2,19 @@
 //! one service, histograms made small.
 
 use ax_wire::{
+    LatencyHistogram,
     event::{Event, Events, Stall},
     hello::{Hello, RuntimeInfo},
     sample::{
-        DownstreamSample, JobCounters, RuntimeSample, Sample, TaskRef, ThreadSample, TypeSample,
+        DownstreamSample, JobCounters, LaneSample, RuntimeSample, Sample, TaskRef, ThreadSample,
+        TypeSample,
     },
 };
 
 use crate::{
     config::{
-        MAX_CALLERS, MAX_CALLS, MAX_DOWNSTREAMS, MAX_LAG_POINTS, MAX_LANES, MAX_ROUTES,
-        MAX_RUNTIMES, MAX_TYPES, MAX_WORKERS,
+        MAX_CALLERS, MAX_CALLS, MAX_DOWNSTREAMS, MAX_EVENTS, MAX_LAG_POINTS, MAX_LANES,
+        MAX_LIMIT_MOVES, MAX_ROUTES, MAX_RUNTIMES, MAX_TYPES, MAX_WORKERS,
     },
     history::SparseHistogram,
     text::{clean, clean_some},
@@ -21,6 +23,8 @@ use crate::{
 pub(crate) use self::incident::clean_incident;
 
 mod incident;
+#[cfg(test)]
+mod tests;
 
 /// Features that a service may name.
 const MAX_FEATURES: usize = 32;
@@ -32,6 +36,8 @@ pub struct CleanSample {
     pub(crate) sample: Sample,
     /// The histograms of each of its types, in the same order.
     pub(crate) histograms: Vec<TypeHistograms>,
+    /// The histograms of each of its downstreams, in the same order.
+    pub(crate) downstreams: Vec<DownstreamHistograms>,
     /// How many types, lanes, runtimes, workers and lag points were cut.
     pub(crate) folded: u64,
 }
@@ -44,16 +50,30 @@ pub(crate) struct TypeHistograms {
     pub(crate) poll: SparseHistogram,
 }
 
+/// The two histograms of one downstream.
+#[derive(Debug)]
+pub(crate) struct DownstreamHistograms {
+    pub(crate) latency: SparseHistogram,
+    pub(crate) wait: SparseHistogram,
+}
+
+impl DownstreamHistograms {
+    fn take(from: &mut DownstreamSample) -> Self {
+        Self {
+            latency: sparse(&mut from.latency),
+            wait: sparse(&mut from.wait),
+        }
+    }
+}
+
+/// The dense form of 129 types takes 6 MB, so it is given up one by one and as early as can be.
+fn sparse(dense: &mut Option<LatencyHistogram>) -> SparseHistogram {
+    let dense = dense.take();
+    dense.as_ref().map(SparseHistogram::from).unwrap_or_default()
+}
+
 impl TypeHistograms {
     fn take(from: &mut TypeSample) -> Self {
-        // The dense form of 129 types takes 6 MB, so it is given up type by type and as early as can be.
-        let sparse = |dense: &mut Option<_>| {
-            dense
-                .take()
-                .as_ref()
-                .map(SparseHistogram::from)
-                .unwrap_or_default()
-        };
         Self {
             queue_wait: sparse(&mut from.queue_wait),
             run: sparse(&mut from.run),
@@ -69,14 +89,11 @@ impl From<Sample> for CleanSample {
         cut(&mut sample.lanes, MAX_LANES, &mut folded);
         cut(&mut sample.routes, MAX_ROUTES, &mut folded);
         cut(&mut sample.downstreams, MAX_DOWNSTREAMS, &mut folded);
-        let excess_points = sample.lag.len().saturating_sub(MAX_LAG_POINTS);
-        sample.lag.drain(..excess_points);
-        folded += excess_points as u64;
+        cut_oldest(&mut sample.lag, MAX_LAG_POINTS, &mut folded);
 
         clean_runtimes(&mut sample.runtimes, &mut folded);
         for lane in &mut sample.lanes {
-            clean(&mut lane.name);
-            clean_counters(&mut lane.counters);
+            clean_lane(lane, &mut folded);
         }
         for r#type in &mut sample.types {
             clean(&mut r#type.name);
@@ -91,9 +108,12 @@ impl From<Sample> for CleanSample {
             clean_downstream(downstream, &mut folded);
         }
         let histograms = sample.types.iter_mut().map(TypeHistograms::take).collect();
+        let downstreams = sample.downstreams.iter_mut();
+        let downstreams = downstreams.map(DownstreamHistograms::take).collect();
         Self {
             sample,
             histograms,
+            downstreams,
             folded,
         }
     }
@@ -105,20 +125,25 @@ pub(crate) fn clean_hello(hello: &mut Hello) {
     clean(&mut hello.probe_version);
     clean_some(&mut hello.service_version);
     clean_some(&mut hello.build_id);
-    hello.features.truncate(MAX_FEATURES);
+    // Not counted: each sample tells the runtimes again, and is counted.
+    let mut folded = 0;
+    cut(&mut hello.features, MAX_FEATURES, &mut folded);
     hello.features.iter_mut().for_each(clean);
-    hello.runtimes.truncate(MAX_RUNTIMES);
+    cut(&mut hello.runtimes, MAX_RUNTIMES, &mut folded);
     hello.runtimes.iter_mut().for_each(clean_runtime);
 }
 
-/// Cleans every text of a batch of events.
-pub(crate) fn clean_events(events: &mut Events) {
+/// Cleans every text of a batch of events, and cuts it. Returns how many events were cut.
+pub(crate) fn clean_events(events: &mut Events) -> u64 {
+    let mut folded = 0;
+    cut_oldest(&mut events.events, MAX_EVENTS, &mut folded);
     for event in &mut events.events {
         match event {
             Event::StallBegan(stall) | Event::StallEnded(stall) => clean_stall(stall),
             Event::ObserverNotScheduled(_) | Event::Unknown => {}
         }
     }
+    folded
 }
 
 fn clean_runtimes(runtimes: &mut Vec<RuntimeSample>, folded: &mut u64) {
@@ -137,7 +162,12 @@ fn clean_runtimes(runtimes: &mut Vec<RuntimeSample>, folded: &mut u64) {
     }
 }
 
-/// The histograms of downstreams are not kept yet, so they are let go here.
+fn clean_lane(lane: &mut LaneSample, folded: &mut u64) {
+    clean(&mut lane.name);
+    clean_counters(&mut lane.counters);
+    cut_oldest(&mut lane.limit_moves, MAX_LIMIT_MOVES, folded);
+}
+
 fn clean_downstream(downstream: &mut DownstreamSample, folded: &mut u64) {
     clean(&mut downstream.name);
     cut(&mut downstream.callers, MAX_CALLERS, folded);
@@ -149,8 +179,6 @@ fn clean_downstream(downstream: &mut DownstreamSample, folded: &mut u64) {
     for call in &mut downstream.oldest {
         clean_some(&mut call.caller);
     }
-    downstream.latency = None;
-    downstream.wait = None;
 }
 
 fn clean_runtime(info: &mut RuntimeInfo) {
@@ -199,7 +227,21 @@ fn clean_thread(thread: &mut ThreadSample) {
     thread.state = thread.state.filter(char::is_ascii_alphabetic);
 }
 
+/// Leaves the first `limit` entries, and no room for what is cut: some lists are kept for as long as their service.
 fn cut<T>(list: &mut Vec<T>, limit: usize, folded: &mut u64) {
-    *folded += list.len().saturating_sub(limit) as u64;
-    list.truncate(limit);
+    if list.len() > limit {
+        *folded += (list.len() - limit) as u64;
+        list.truncate(limit);
+        list.shrink_to_fit();
+    }
+}
+
+/// [`cut`] of a list whose newest entries stand last and stay.
+fn cut_oldest<T>(list: &mut Vec<T>, limit: usize, folded: &mut u64) {
+    let excess = list.len().saturating_sub(limit);
+    list.drain(..excess);
+    *folded += excess as u64;
+    if excess > 0 {
+        list.shrink_to_fit();
+    }
 }

@@ -291,7 +291,9 @@ mod tests {
             ..config.clone()
         };
         let first = BoundSocket::bind(&embedded).expect("the lock is free again");
-        let text = BoundSocket::bind(&config).expect_err("is refused").to_string();
+        let text = BoundSocket::bind(&config)
+            .expect_err("is refused")
+            .to_string();
         assert!(text.contains("an ax-top runs it; quit that"), "{text}");
         assert!(text.contains(&format!("pid {}", process::id())), "{text}");
         drop(first);

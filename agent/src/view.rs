@@ -2,17 +2,18 @@
 
 use ax_wire::{
     alert::Alert,
+    hello::ClockAnchor,
     incident::SnapshotSummary,
-    sample::{Dropped, RuntimeSample},
+    sample::{DownstreamSample, Dropped, LimitMove, RuntimeSample},
     view::{
-        AgentDropped, Backfill, LaneView, ProcessView, RuntimeView, ServiceView, StallView,
-        Suppressed, TypeView, WorkerView,
+        AgentDropped, Backfill, DownstreamView, LaneView, LimitMoveView, ProcessView, RuntimeView,
+        ServiceView, StallView, Suppressed, TypeView, WorkerView,
     },
 };
 
 use crate::{
     clock::Now,
-    history::{Change, HISTORY_NS},
+    history::{Change, HISTORY_NS, per_second},
     window::{Tallies, TypeQuantiles, Window, WindowQuantiles},
 };
 
@@ -53,6 +54,8 @@ pub fn view(window: Window<'_>, now: Now, extras: Extras, tallies: &mut Tallies)
         runtimes: change.map_or_else(Vec::new, runtimes),
         lanes: lanes(window, &quantiles),
         types: types(window, &quantiles),
+        routes: change.map_or_else(Vec::new, |change| change.latest().routes.clone()),
+        downstreams: change.map_or_else(Vec::new, |change| downstreams(window, change, tallies)),
         stalls: stalls(window),
         observer_gaps: history.gaps.iter().rev().copied().collect(),
         alerts: extras.alerts,
@@ -148,6 +151,59 @@ fn lanes(window: Window<'_>, quantiles: &WindowQuantiles<'_>) -> Vec<LaneView> {
                 recent: window.lane_recent_rates(place, entry),
                 queue_wait,
                 run,
+                retried_total: lane.retried_total,
+                deferred_total: lane.deferred_total,
+                zombies_total: lane.zombies_total,
+                paused: lane.paused,
+                overload: lane.overload,
+                limit_moves: limit_moves(&lane.limit_moves, window.history().clock),
+            }
+        })
+        .collect()
+}
+
+fn limit_moves(moves: &[LimitMove], clock: ClockAnchor) -> Vec<LimitMoveView> {
+    let moves = moves.iter().map(|moved| LimitMoveView {
+        at_unix_ns: clock.to_unix_ns(moved.at_mono_ns),
+        from: moved.from,
+        to: moved.to,
+        reason: moved.reason,
+    });
+    moves.collect()
+}
+
+fn downstreams(
+    window: Window<'_>,
+    change: Change<'_>,
+    tallies: &mut Tallies,
+) -> Vec<DownstreamView> {
+    let before = change.before().map(|before| &before.downstreams);
+    let per_second = |name: &str, total: fn(&DownstreamSample) -> u64, now: u64| {
+        let before = before?.iter().find(|known| known.name == name)?;
+        let added = now.saturating_sub(total(before));
+        Some(per_second(added, change.interval_ns()?))
+    };
+    let latest = change.latest().downstreams.iter();
+    latest
+        .map(|latest| {
+            let (latency, wait) = window.downstream_quantiles(&latest.name, tallies);
+            let calls = |sample: &DownstreamSample| sample.calls_total;
+            let errors = |sample: &DownstreamSample| sample.errors_total;
+            DownstreamView {
+                name: latest.name.clone(),
+                in_flight: latest.in_flight,
+                waiting: latest.waiting,
+                calls_total: latest.calls_total,
+                errors_total: latest.errors_total,
+                cancelled_total: latest.cancelled_total,
+                calls_per_s: per_second(&latest.name, calls, latest.calls_total),
+                errors_per_s: per_second(&latest.name, errors, latest.errors_total),
+                latency,
+                wait,
+                pool: latest.pool,
+                callers: latest.callers.clone(),
+                oldest: latest.oldest.clone(),
+                injected_delay_ns: latest.injected_delay_ns,
             }
         })
         .collect()

@@ -181,7 +181,7 @@ impl<'a> Window<'a> {
 
     /// The rates of one lane over the window.
     pub(crate) fn lane_rates(self, place: usize, lane: &Entry<Lane>) -> Rates {
-        self.rates(self.seconds(), lane.born, |second| {
+        rates(self.seconds(), lane.born, |second| {
             second.lanes.get(place)?.map(|lane| lane.counts)
         })
     }
@@ -190,44 +190,16 @@ impl<'a> Window<'a> {
     /// look well.
     pub(crate) fn lane_recent_rates(self, place: usize, lane: &Entry<Lane>) -> Rates {
         let newest = self.seconds().take(RECENT_SECONDS);
-        self.rates(newest, lane.born, |second| {
+        rates(newest, lane.born, |second| {
             second.lanes.get(place)?.map(|lane| lane.counts)
         })
     }
 
     /// The rates of one type over the window.
     pub(crate) fn type_rates(self, place: usize, r#type: &Entry<Type>) -> Rates {
-        self.rates(self.seconds(), r#type.born, |second| {
+        rates(self.seconds(), r#type.born, |second| {
             second.types.get(place)?.map(|r#type| r#type.counts)
         })
-    }
-
-    /// Sums over the real time of the seconds that have one. Seconds before the thing was born count as time in which
-    /// nothing happened to it.
-    fn rates(
-        self,
-        seconds: impl Iterator<Item = &'a Second>,
-        born: u64,
-        of: impl Fn(&Second) -> Option<Counts>,
-    ) -> Rates {
-        let mut interval_ns = 0;
-        let [mut submitted, mut finished, mut unsuccessful, mut rejected] = [0_u64; 4];
-        for second in seconds {
-            interval_ns += second.interval_ns.unwrap_or(0);
-            let counts = of(second).filter(|_| second.number >= born);
-            let counts = counts.unwrap_or_default();
-            submitted += u64::from(counts.submitted);
-            finished += u64::from(counts.finished);
-            unsuccessful += u64::from(counts.unsuccessful);
-            rejected += u64::from(counts.rejected);
-        }
-        let rate = |count| (interval_ns > 0).then(|| per_second(count, interval_ns));
-        Rates {
-            submitted_per_s: rate(submitted),
-            finished_per_s: rate(finished),
-            unsuccessful_per_s: rate(unsuccessful),
-            rejected_per_s: rate(rejected),
-        }
     }
 
     /// The quantiles of every type and lane, each histogram unpacked once.
@@ -261,6 +233,15 @@ impl<'a> Window<'a> {
         found
     }
 
+    /// Latency and wait of a downstream over the window.
+    pub(crate) fn downstream_quantiles(
+        self,
+        name: &str,
+        tallies: &mut Tallies,
+    ) -> (Quantiles, Quantiles) {
+        self.history.downstreams.quantiles(name, &mut tallies.one)
+    }
+
     /// The 99th percentile of a type's run time in each of the last `seconds` seconds, oldest first.
     pub(crate) fn run_p99_trend_ns(
         self,
@@ -286,5 +267,32 @@ impl<'a> Window<'a> {
 
     pub(crate) fn history(self) -> &'a ServiceHistory {
         self.history
+    }
+}
+
+/// Sums over the real time of the seconds that have one. Seconds before the thing was born count as time in which
+/// nothing happened to it.
+fn rates<'a>(
+    seconds: impl Iterator<Item = &'a Second>,
+    born: u64,
+    of: impl Fn(&Second) -> Option<Counts>,
+) -> Rates {
+    let mut interval_ns = 0;
+    let [mut submitted, mut finished, mut unsuccessful, mut rejected] = [0_u64; 4];
+    for second in seconds {
+        interval_ns += second.interval_ns.unwrap_or(0);
+        let counts = of(second).filter(|_| second.number >= born);
+        let counts = counts.unwrap_or_default();
+        submitted += u64::from(counts.submitted);
+        finished += u64::from(counts.finished);
+        unsuccessful += u64::from(counts.unsuccessful);
+        rejected += u64::from(counts.rejected);
+    }
+    let rate = |count| (interval_ns > 0).then(|| per_second(count, interval_ns));
+    Rates {
+        submitted_per_s: rate(submitted),
+        finished_per_s: rate(finished),
+        unsuccessful_per_s: rate(unsuccessful),
+        rejected_per_s: rate(rejected),
     }
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use ax_probe::{clock::duration_ns, trace};
-use ax_wire::JobId;
+use ax_wire::{JobId, recorder::RecordedKind};
 
 use crate::{
     JobContext, JobHandle, Lane, Retry, SubmitError,
@@ -346,6 +346,7 @@ impl<'a, B: Body> JobBuilder<'a, B> {
             }
             _ => lane.push(job, room).map(|()| {
                 task.submitted();
+                cell.header().tell(RecordedKind::Ready, now_ns, None);
                 None
             }),
         };
@@ -354,6 +355,7 @@ impl<'a, B: Body> JobBuilder<'a, B> {
             Ok(None) => Ok(Submitted::New(JobHandle::new(cell))),
             Err(refused) => {
                 task.rejected();
+                cell.header().tell(RecordedKind::Rejected, now_ns, None);
                 Err(refused)
             }
         }

@@ -99,6 +99,7 @@ mod context;
 mod downstream;
 mod error;
 mod events;
+mod flight;
 mod guard;
 mod handle;
 mod handler;

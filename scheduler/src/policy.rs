@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use ax_wire::{JobId, TraceId};
 
-use crate::{cell::Job, guard, time};
+use crate::{Place, cell::Job, guard, time};
 
 /// What happens to a job that finds the queue of its lane full: [`LaneBuilder::when_full`](crate::LaneBuilder::when_full).
 ///
@@ -63,8 +63,8 @@ impl fmt::Display for FullPolicy {
 
 /// Where jobs go that find their lane full.
 pub trait Spill: Send + Sync {
-    /// Takes a job, to [submit](SpilledJob::submit) it again when the lane has room: [`Lane::ready`](crate::Lane::ready)
-    /// waits for that.
+    /// Takes a job, to submit it again when the lane has room: wait for that by [`Lane::ready`](crate::Lane::ready), then
+    /// [`SpilledJob::submit_to`] the place.
     ///
     /// Called by the thread that submits, under no lock; should return at once. The job counts as accepted by the time
     /// of the call.
@@ -129,10 +129,25 @@ impl SpilledJob {
     /// # Errors
     ///
     /// With the job itself, where the lane is still full, or others wait in line for it.
-    pub fn submit(mut self) -> Result<(), Self> {
+    pub fn submit(self) -> Result<(), Self> {
+        self.come_back(None)
+    }
+
+    /// [`SpilledJob::submit`] in room that was waited for by [`Lane::ready`](crate::Lane::ready) of its lane; a place in
+    /// another lane is given back.
+    ///
+    /// # Errors
+    ///
+    /// With the job itself, where its lane has a bound in bytes and is too full for it.
+    pub fn submit_to(self, place: Place) -> Result<(), Self> {
+        self.come_back(Some(place))
+    }
+
+    fn come_back(mut self, place: Option<Place>) -> Result<(), Self> {
         if let Some(job) = self.job.take() {
             let lane = Arc::clone(&job.header().lane);
-            if !lane.take_back(&job, time::now_ns()) {
+            let ours = |place: &Place| place.lane().is_some_and(|of| Arc::ptr_eq(of, &lane));
+            if !lane.take_back(&job, place.filter(ours), time::now_ns()) {
                 self.job = Some(job);
                 return Err(self);
             }

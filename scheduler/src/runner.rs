@@ -12,7 +12,8 @@ use std::{
     time::Duration,
 };
 
-use ax_probe::{clock::duration_ns, slot, task_type::End, trace};
+use ax_probe::{clock::duration_ns, recorder, slot, task_type::End, trace};
+use ax_wire::recorder::RecordedKind;
 use tokio::{
     task::coop,
     time::{Instant, Sleep, sleep_until},
@@ -127,7 +128,6 @@ impl Runner {
 
     /// Polls the job once. `Some` when it has ended, or has to.
     fn poll_job(current: &mut Current, cx: &mut Context<'_>, now_ns: &mut u64) -> Option<End> {
-        let task = current.run.job().header().task;
         let polled = guard::catch(|| {
             let subject = current.run.job().header().subject();
             let entered = slot::enter(&subject, *now_ns);
@@ -137,7 +137,10 @@ impl Runner {
             polled
         });
         let begun_ns = std::mem::replace(now_ns, time::now_ns());
-        task.polled(now_ns.saturating_sub(begun_ns));
+        let poll_ns = now_ns.saturating_sub(begun_ns);
+        let header = current.run.job().header();
+        header.task.polled(poll_ns);
+        recorder::polled(&header.subject(), poll_ns, *now_ns);
         match polled {
             Ok(Poll::Ready(end)) => Some(end),
             Ok(Poll::Pending) => {
@@ -242,7 +245,9 @@ impl Runner {
             let ended = Ended::well();
             let (next, _) = self.lane.advance(self.number, Some(&ended), take, now_ns);
             let header = run.job().header();
-            header.task.ended(end, header.run_ns(now_ns));
+            let run_ns = header.run_ns(now_ns);
+            header.task.ended(end, run_ns);
+            header.tell_end(end, now_ns, run_ns);
             if header.keeps_record() {
                 self.lane.record(header, None, now_ns);
             }
@@ -269,6 +274,9 @@ impl Runner {
         match (fate, again) {
             (Some(Fate::Waits), Some(((kind, until_ns), error))) => {
                 header.task.retried(run_ns);
+                let backoff_ns =
+                    (kind != WaitKind::Person).then(|| until_ns.saturating_sub(now_ns));
+                header.tell(RecordedKind::Retried, now_ns, backoff_ns);
                 // Only a person's decision may end it with this error.
                 let error = if kind == WaitKind::Person {
                     Some(error)
@@ -289,6 +297,7 @@ impl Runner {
                     _ => end,
                 };
                 header.task.ended(end, run_ns);
+                header.tell_end(end, now_ns, run_ns);
                 if end != End::Cancelled || header.keeps_record() {
                     self.lane.record(header, reason.clone(), now_ns);
                 }
@@ -371,6 +380,7 @@ impl Future for Runner {
                     let header = job.header();
                     let wait_ns = now_ns.saturating_sub(header.ready_ns());
                     header.task.started_after(wait_ns);
+                    header.tell(RecordedKind::Started, now_ns, Some(wait_ns));
                     if let Some(plan) = header.plan() {
                         plan.beat(now_ns);
                     }

@@ -27,6 +27,7 @@ use std::{
 };
 
 use ax_probe::task_type::End;
+use ax_wire::recorder::RecordedKind;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -542,6 +543,7 @@ fn is_live(job: &Arc<dyn Job>) -> bool {
 fn end_withdrawn(job: &dyn Job, reason: JobError) {
     let header = job.header();
     header.task.cancelled_in_queue();
+    header.tell(RecordedKind::Cancelled, time::now_ns(), None);
     if !header.is_watched() && !header.keeps_record() {
         job.publish_withdrawn(reason);
         return;

@@ -306,7 +306,13 @@ async fn spilled_jobs_come_back_or_end() {
     assert!(matches!(forgotten.await, Err(JobError::SpillLost)));
     end.send(()).expect("it runs");
     queued.await.expect("success");
-    job.submit().expect("room");
+    // Its place is kept against those who come meanwhile.
+    let end = blocked(&ax, &lane).await;
+    let place = lane.ready().await.expect("room");
+    let job = job.submit().expect_err("the only place is promised");
+    job.submit_to(place).expect("its place");
+    assert_eq!(lane.counts().pending, 1);
+    end.send(()).expect("it runs");
     returns.await.expect("success");
     ax.shutdown().await;
     take().submit().expect("it ends instead");

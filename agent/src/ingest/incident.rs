@@ -1,11 +1,14 @@
 //! An incident, made safe like a sample: what goes into a file is later shown on a terminal, too.
 
-use ax_wire::incident::{Incident, MAX_QUEUED_JOBS, MAX_RUNNING_JOBS, QueueFacts, Reason};
+use ax_wire::{
+    incident::{Incident, MAX_QUEUED_JOBS, MAX_RUNNING_JOBS, QueueFacts, Reason, RunningJob},
+    recorder::{MAX_RECORDED_EVENTS, RecorderDump},
+};
 
-use super::{clean_counters, clean_runtimes, clean_stall, clean_task, cut};
+use super::{clean_lane, clean_runtimes, clean_stall, clean_task, cut, cut_oldest};
 use crate::{
     config::{MAX_LAG_POINTS, MAX_LANES, MAX_TYPES},
-    text::clean,
+    text::{clean, clean_some},
 };
 
 /// Stalls going on at once: a worker has one, and a few watched futures.
@@ -28,23 +31,44 @@ pub(crate) fn clean_incident(incident: &mut Incident) {
     clean_runtimes(&mut incident.runtimes, &mut folded);
     cut(&mut incident.lanes, MAX_LANES, &mut folded);
     for lane in &mut incident.lanes {
-        clean(&mut lane.name);
-        clean_counters(&mut lane.counters);
+        clean_lane(lane, &mut folded);
     }
     cut(&mut incident.running, MAX_RUNNING_JOBS, &mut folded);
-    for job in &mut incident.running {
-        clean_task(&mut job.task);
-    }
+    incident.running.iter_mut().for_each(clean_job);
     cut(&mut incident.queues, MAX_LANES, &mut folded);
     for queue in &mut incident.queues {
         clean_queue(queue, &mut folded);
     }
-    cut(&mut incident.lag, MAX_LAG_POINTS, &mut folded);
+    cut_oldest(&mut incident.lag, MAX_LAG_POINTS, &mut folded);
+    if let Some(recorder) = &mut incident.recorder {
+        clean_recorder(recorder, &mut folded);
+    }
     cut(&mut incident.unknown, MAX_UNKNOWN, &mut folded);
     incident.unknown.iter_mut().for_each(clean);
     if folded > 0 {
         let said = format!("{folded} entries were more than are kept of one incident");
         incident.unknown.push(said);
+    }
+}
+
+fn clean_job(job: &mut RunningJob) {
+    clean_task(&mut job.task);
+    if let Some(waits_for) = &mut job.waits_for {
+        clean(&mut waits_for.label);
+    }
+}
+
+/// The names are those of the types. An event whose name is cut is one without a name.
+fn clean_recorder(recorder: &mut RecorderDump, folded: &mut u64) {
+    cut(&mut recorder.names, MAX_TYPES, folded);
+    for name in &mut recorder.names {
+        clean(&mut name.name);
+        clean_some(&mut name.lane);
+    }
+    cut_oldest(&mut recorder.events, MAX_RECORDED_EVENTS, folded);
+    let known = recorder.names.len();
+    for event in &mut recorder.events {
+        event.of = event.of.filter(|name| (*name as usize) < known);
     }
 }
 

@@ -294,8 +294,8 @@ fn from_service(frame: ToAgent) -> Result<Option<FromService>, Close> {
         }
         ToAgent::Sample(sample) => FromService::Sample(Box::new(CleanSample::from(*sample))),
         ToAgent::Events(mut events) => {
-            clean_events(&mut events);
-            FromService::Events(events)
+            let folded = clean_events(&mut events);
+            FromService::Events(events, folded)
         }
         ToAgent::Incident(mut incident) => {
             clean_incident(&mut incident);

@@ -247,10 +247,7 @@ impl Hub {
                 self.evidence
                     .suppressed_by_service(service.key(), instance, suppressed);
                 match service.history.sample(*sample, now) {
-                    Ok(folded) => {
-                        service.dropped.folded_total += folded;
-                        self.dropped.folded_total += folded;
-                    }
+                    Ok(folded) => count_folded(folded, service, &mut self.dropped),
                     Err(error) => {
                         tracing::debug!(%instance, "{error}");
                         Loss::BadFrame.count(&mut service.dropped);
@@ -261,7 +258,10 @@ impl Hub {
                 self.viewers
                     .send_view(service, &self.evidence, &mut self.dropped, now);
             }
-            FromService::Events(events) => service.history.events(events, now),
+            FromService::Events(events, folded) => {
+                count_folded(folded, service, &mut self.dropped);
+                service.history.events(events, now);
+            }
             FromService::Incident(incident) => self.incident(instance, *incident, now),
             FromService::Goodbye => service.history.goodbye(now),
         }
@@ -478,4 +478,9 @@ impl Hub {
             }
         }
     }
+}
+
+fn count_folded(folded: u64, service: &mut Service, dropped: &mut AgentDropped) {
+    service.dropped.folded_total += folded;
+    dropped.folded_total += folded;
 }

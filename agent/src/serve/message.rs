@@ -37,7 +37,8 @@ impl Loss {
 pub(super) enum FromService {
     HelloAgain(Box<Hello>),
     Sample(Box<CleanSample>),
-    Events(Events),
+    /// With how many events were cut.
+    Events(Events, u64),
     Incident(Box<Incident>),
     Goodbye,
 }

@@ -270,11 +270,36 @@ impl Shared {
     }
 
     /// A spilled job comes back: true where it is queued, or has ended meanwhile; false where there is no room yet.
-    pub(crate) fn take_back(self: &Arc<Self>, job: &Arc<dyn Job>, now_ns: u64) -> bool {
+    /// `place` is room that was promised to it.
+    pub(crate) fn take_back(
+        self: &Arc<Self>,
+        job: &Arc<dyn Job>,
+        place: Option<Place>,
+        now_ns: u64,
+    ) -> bool {
+        let Some(place) = place else {
+            return self.try_take_back(job, None, now_ns);
+        };
+        // Before the lock: a place that is dropped takes it.
+        let back = self.try_take_back(job, Some(place.settle()), now_ns);
+        // Room that was promised and not used goes to the next in line.
+        self.release(|_| None);
+        back
+    }
+
+    fn try_take_back(
+        self: &Arc<Self>,
+        job: &Arc<dyn Job>,
+        promised: Option<Load>,
+        now_ns: u64,
+    ) -> bool {
         let mut after = After::default();
         let rose = {
             let mut core = self.core.lock();
             let header = job.header();
+            if let Some(promised) = promised {
+                core.room.return_promise(promised);
+            }
             if header.state.get() != JobState::Waiting {
                 return true;
             }
@@ -284,7 +309,11 @@ impl Shared {
                 end_withdrawn(&**job, JobError::Cancelled);
                 return true;
             }
-            if !core.room.take(header.load()) {
+            let taken = match promised {
+                Some(_) => core.room.take_first(header.load()),
+                None => core.room.take(header.load()),
+            };
+            if !taken {
                 return false;
             }
             decrement(&self.counts.spilled_now);

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use ax_wire::JobId;
+use ax_wire::{JobId, recorder::RecordedKind};
 
 use super::{After, Core, Mode, Shared, decrement, increment};
 use crate::{
@@ -41,11 +41,13 @@ impl Shared {
         if waits {
             increment(&self.counts.waiting);
             header.task.submitted_waiting();
+            header.tell(RecordedKind::Submitted, header.ready_ns(), None);
             header.state.apply(state::PUT_ASIDE);
             let (kind, moved) = (JobEventKind::Submitted, state::PUT_ASIDE.states());
             self.note(&mut core, header, kind, moved, None, header.ready_ns());
         } else {
             header.task.submitted();
+            header.tell(RecordedKind::Ready, header.ready_ns(), None);
             after.rose = self.enqueue(&mut core, job, state::ACCEPT);
             after.wake = Self::next_wake(&mut core, 0);
         }
@@ -75,6 +77,7 @@ impl Shared {
             header.set_ready_ns(time::now_ns());
             decrement(&self.counts.waiting);
             header.task.readied();
+            header.tell(RecordedKind::Ready, header.ready_ns(), None);
             core.room.take_anyway(header.load());
             after.rose = self.enqueue(&mut core, Arc::clone(job), state::COME_BACK);
             after.wake = Self::next_wake(&mut core, 0);
@@ -110,6 +113,7 @@ impl Shared {
             core.mode != Mode::Open && self.counts.waiting.load(Relaxed) == 0
         };
         header.task.cancelled_while_waiting();
+        header.tell(RecordedKind::Cancelled, now_ns, None);
         let told = matches!(reason, JobError::Cancelled | JobError::RuntimeGone);
         if !told || header.keeps_record() {
             self.record(header, Some(text), now_ns);

@@ -1,0 +1,24 @@
+//! What the probe's flight recorder is told of a job.
+
+use ax_probe::{recorder, task_type::End};
+use ax_wire::recorder::RecordedKind;
+
+use crate::cell::Header;
+
+impl Header {
+    /// Something happened to the job; `length_ns` is what [`RecordedKind`] says. About 10 ns.
+    pub(crate) fn tell(&self, kind: RecordedKind, at_ns: u64, length_ns: Option<u64>) {
+        recorder::record(kind, &self.subject(), at_ns, length_ns);
+    }
+
+    pub(crate) fn tell_end(&self, end: End, at_ns: u64, run_ns: u64) {
+        let kind = match end {
+            End::Succeeded => RecordedKind::Succeeded,
+            End::Failed => RecordedKind::Failed,
+            End::Panicked => RecordedKind::Panicked,
+            End::TimedOut => RecordedKind::TimedOut,
+            End::Cancelled => RecordedKind::Cancelled,
+        };
+        self.tell(kind, at_ns, Some(run_ns));
+    }
+}
