@@ -94,6 +94,13 @@ pub const BINDINGS: &[Binding] = &[
         footer: None,
     },
     Binding {
+        keys: &[key('9')],
+        label: "9",
+        action: Action::Open(Mode::Evidence),
+        help: "evidence: running jobs and queue (ax-top open FILE)",
+        footer: None,
+    },
+    Binding {
         keys: &[code(KeyCode::Tab)],
         label: "tab",
         action: Action::NextScreen,

@@ -13,9 +13,11 @@ use jiff::tz::TimeZone;
 use crate::{
     format::printable,
     keys::Action,
+    opened::Opened,
     theme::Tone,
     view::{
         alerts::{ALERTS, AlertRow},
+        evidence::{EVIDENCE, EvidenceRow, evidence_rows},
         lanes::LANES,
         services::{SERVICES, ServiceRow},
         snapshots::{SNAPSHOTS, SnapshotRow},
@@ -34,6 +36,8 @@ pub enum Mode {
     Overview,
     Alerts,
     Snapshots,
+    /// Running jobs and queue, of a snapshot file that was opened.
+    Evidence,
     Help,
     Services,
 }
@@ -44,6 +48,7 @@ pub const SCREENS: &[(Mode, char, &str)] = &[
     (Mode::Overview, '1', "Overview"),
     (Mode::Alerts, '7', "Alerts"),
     (Mode::Snapshots, '8', "Snapshots"),
+    (Mode::Evidence, '9', "Evidence"),
 ];
 
 /// Which panel of the overview the keys act on.
@@ -76,6 +81,8 @@ pub enum Pace {
     Frozen {
         since_unix_ns: u64,
     },
+    /// There is nothing to follow: a snapshot file is shown.
+    Still,
 }
 
 /// The demo service of `ax-top demo`.
@@ -113,6 +120,9 @@ pub struct App {
     pub first_help_line: usize,
     /// The first worker that is drawn, where not all find room.
     pub first_worker: usize,
+    pub evidence: TableState,
+    /// The snapshot file that is shown.
+    pub opened: Option<Arc<Opened>>,
     pub demo: Option<DemoNote>,
     pub note: Option<Note>,
     pub quit: bool,
@@ -136,6 +146,8 @@ impl App {
             services: TableState::default(),
             alerts: TableState::default(),
             snapshots: TableState::default(),
+            evidence: TableState::default(),
+            opened: None,
             first_help_line: 0,
             first_worker: 0,
             demo,
@@ -144,6 +156,24 @@ impl App {
             width: u16::MAX,
             zone,
         }
+    }
+
+    /// Shows a snapshot file.
+    pub fn of_file(opened: Opened, zone: TimeZone) -> Self {
+        let mut app = Self::new(None, zone);
+        app.take(opened.world());
+        app.pace = Pace::Still;
+        app.evidence.sync(&EVIDENCE, &evidence_rows(&opened));
+        app.opened = Some(Arc::new(opened));
+        app
+    }
+
+    /// The screens that there are for what is shown.
+    pub fn screens(&self) -> impl Iterator<Item = &'static (Mode, char, &'static str)> + Clone {
+        let of_file = self.opened.is_some();
+        SCREENS
+            .iter()
+            .filter(move |(mode, ..)| of_file || *mode != Mode::Evidence)
     }
 
     /// Shows a newer world, unless the screen is frozen. Returns whether it did.
@@ -160,12 +190,20 @@ impl App {
     pub fn update(&mut self, action: Action, now_unix_ns: u64) -> Option<Capture> {
         // Who presses a key has read it.
         self.note = None;
+        let of_file = self.opened.is_some();
         match action {
+            Action::Capture | Action::Freeze | Action::Resume if of_file => {
+                self.say("a snapshot file stands still", Tone::Plain, now_unix_ns);
+            }
+            Action::Open(Mode::Evidence) if !of_file => {
+                let text = "of a snapshot alone: ax-top open FILE";
+                self.say(text, Tone::Plain, now_unix_ns);
+            }
             Action::Quit => self.quit = true,
             Action::Open(screen) => self.mode = screen,
             Action::Toggle(page) => self.toggle(page),
             Action::NextScreen => self.turn_screen(1),
-            Action::PreviousScreen => self.turn_screen(SCREENS.len() - 1),
+            Action::PreviousScreen => self.turn_screen(self.screens().count() - 1),
             Action::Capture => return self.capture(now_unix_ns),
             Action::Back => self.mode = Mode::Overview,
             Action::Enter => self.enter(),
@@ -264,6 +302,11 @@ impl App {
             .collect()
     }
 
+    /// The rows of the list of running and queued jobs.
+    pub fn evidence_rows(&self) -> Vec<EvidenceRow> {
+        self.opened.as_deref().map_or_else(Vec::new, evidence_rows)
+    }
+
     /// How many alerts of the service that is shown fire.
     pub fn firing(&self) -> usize {
         let firing = |view: &ServiceView| {
@@ -295,9 +338,10 @@ impl App {
 
     /// Opens the screen that stands `by` places further; from a page over the screens, the first.
     fn turn_screen(&mut self, by: usize) {
-        let at = SCREENS.iter().position(|(mode, ..)| *mode == self.mode);
-        let next = at.map_or(0, |at| (at + by) % SCREENS.len());
-        self.mode = SCREENS[next].0;
+        let mut screens = self.screens().map(|(mode, ..)| *mode);
+        let at = screens.clone().position(|mode| mode == self.mode);
+        let next = at.map_or(0, |at| (at + by) % screens.clone().count());
+        self.mode = screens.nth(next).unwrap_or(Mode::Overview);
     }
 
     fn capture(&mut self, now_unix_ns: u64) -> Option<Capture> {
@@ -378,6 +422,7 @@ impl App {
             (Mode::Services, _) => self.services.step(step),
             (Mode::Alerts, _) => self.alerts.step(step),
             (Mode::Snapshots, _) => self.snapshots.step(step),
+            (Mode::Evidence, _) => self.evidence.step(step),
             (Mode::Overview, Panel::Lanes) => self.lanes.step(step),
             (Mode::Overview, Panel::Types) => self.types.step(step),
             (Mode::Overview, Panel::Workers) => {
@@ -401,6 +446,10 @@ impl App {
             Mode::Snapshots => {
                 let rows = self.snapshot_rows();
                 self.snapshots.sort(&SNAPSHOTS, &rows, by, width);
+            }
+            Mode::Evidence => {
+                let rows = self.evidence_rows();
+                self.evidence.sort(&EVIDENCE, &rows, by, width);
             }
             Mode::Overview => self.sort_panel(by),
             Mode::Help => {}

@@ -11,7 +11,7 @@ use super::{
     services::{state_word, up_ns},
 };
 use crate::{
-    app::{DemoNote, Mode, Pace, SCREENS},
+    app::{DemoNote, Mode, Pace},
     format::{middle_cut, service_name, time_of_day, uptime, width},
     keys::{Action, BINDINGS, Binding},
     theme::Tone,
@@ -74,7 +74,7 @@ impl Screen<'_> {
     fn screen_parts(&self, parts: &mut Vec<Part>) {
         let app = self.app;
         let (firing, snapshots) = (app.firing(), app.snapshot_count());
-        for (mode, number, name) in SCREENS {
+        for (mode, number, name) in app.screens() {
             let open = *mode == app.mode;
             let (count, tone, keep) = match mode {
                 Mode::Alerts if firing > 0 => (format!(" {firing}!"), Tone::Critical, 8),
@@ -139,6 +139,14 @@ impl Screen<'_> {
         match self.app.pace {
             Pace::Live => part(
                 time_of_day(self.app.world.now_unix_ns, &self.app.zone),
+                Tone::Plain,
+                5,
+            ),
+            Pace::Still => part(
+                format!(
+                    "at {}",
+                    time_of_day(self.app.world.now_unix_ns, &self.app.zone)
+                ),
                 Tone::Plain,
                 5,
             ),

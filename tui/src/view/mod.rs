@@ -16,6 +16,7 @@
 pub mod alerts;
 mod banner;
 mod empty;
+pub mod evidence;
 mod header;
 pub mod help;
 mod history;
@@ -100,9 +101,12 @@ impl Screen<'_> {
         match (self.app.mode, self.app.view()) {
             (Mode::Help, _) => self.help(body, buf),
             (Mode::Services, _) => self.services(body, buf),
-            (Mode::Overview | Mode::Alerts | Mode::Snapshots, None) => self.empty(body, buf),
+            (Mode::Overview | Mode::Alerts | Mode::Snapshots | Mode::Evidence, None) => {
+                self.empty(body, buf)
+            }
             (Mode::Alerts, Some(_)) => self.alerts(body, buf),
             (Mode::Snapshots, Some(_)) => self.snapshots(body, buf),
+            (Mode::Evidence, Some(_)) => self.evidence(body, buf),
             (Mode::Overview, Some(view)) => match size {
                 Size::Banner | Size::Compact => self.compact(view, body, buf),
                 Size::Standard => self.standard(view, body, buf),
@@ -119,7 +123,7 @@ impl Screen<'_> {
 /// The help page needs the whole screen, and is read for a moment.
 fn banner_rows(mode: Mode) -> u16 {
     match mode {
-        Mode::Overview | Mode::Alerts | Mode::Snapshots | Mode::Services => 2,
+        Mode::Overview | Mode::Alerts | Mode::Snapshots | Mode::Evidence | Mode::Services => 2,
         Mode::Help => 0,
     }
 }
