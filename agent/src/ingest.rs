@@ -69,7 +69,10 @@ impl DownstreamHistograms {
 /// The dense form of 129 types takes 6 MB, so it is given up one by one and as early as can be.
 fn sparse(dense: &mut Option<LatencyHistogram>) -> SparseHistogram {
     let dense = dense.take();
-    dense.as_ref().map(SparseHistogram::from).unwrap_or_default()
+    dense
+        .as_ref()
+        .map(SparseHistogram::from)
+        .unwrap_or_default()
 }
 
 impl TypeHistograms {

@@ -20,9 +20,6 @@ use crate::{
 /// Ended stalls shown beside those that go on.
 const MAX_STALLS_SHOWN: usize = 32;
 
-/// Seconds of the run-time trend of a type. All 900 would make the view of 50 types half a megabyte a second.
-const TREND_SECONDS: usize = 120;
-
 /// What is kept of a service outside its history, for its view.
 #[derive(Clone, Debug, Default)]
 pub struct Extras {
@@ -231,7 +228,7 @@ fn types(window: Window<'_>, quantiles: &WindowQuantiles<'_>) -> Vec<TypeView> {
                 queue_wait,
                 run,
                 poll,
-                run_p99_trend_ns: window.run_p99_trend_ns(place, entry, TREND_SECONDS),
+                run_p99_trend_ns: entry.value.run_p99.ns(),
             }
         })
         .collect()

@@ -242,24 +242,6 @@ impl<'a> Window<'a> {
         self.history.downstreams.quantiles(name, &mut tallies.one)
     }
 
-    /// The 99th percentile of a type's run time in each of the last `seconds` seconds, oldest first.
-    pub(crate) fn run_p99_trend_ns(
-        self,
-        place: usize,
-        r#type: &Entry<Type>,
-        seconds: usize,
-    ) -> Vec<Option<u64>> {
-        let all = &self.history.seconds;
-        let from = all.len().saturating_sub(seconds);
-        all.range(from..)
-            .filter(|second| second.number >= r#type.born)
-            .map(|second| {
-                let run = second.types.get(place)?.as_ref()?.run;
-                Quantiles::from(run).p99_ns
-            })
-            .collect()
-    }
-
     pub(crate) fn newest_mono_ns(self) -> u64 {
         let newest = self.history.seconds.back();
         newest.map_or(0, |second| second.at_mono_ns)

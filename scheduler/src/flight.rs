@@ -1,7 +1,7 @@
-//! What the probe's flight recorder is told of a job.
+//! What the probe's flight recorder is told of a job, and what an incident is told that it waits for.
 
 use ax_probe::{recorder, task_type::End};
-use ax_wire::recorder::RecordedKind;
+use ax_wire::{incident::WaitsFor, recorder::RecordedKind};
 
 use crate::cell::Header;
 
@@ -9,6 +9,10 @@ impl Header {
     /// Something happened to the job; `length_ns` is what [`RecordedKind`] says. About 10 ns.
     pub(crate) fn tell(&self, kind: RecordedKind, at_ns: u64, length_ns: Option<u64>) {
         recorder::record(kind, &self.subject(), at_ns, length_ns);
+    }
+
+    pub(crate) fn waits_for(&self, now_ns: u64) -> Option<WaitsFor> {
+        self.plan()?.waits.get()?.told(now_ns)
     }
 
     pub(crate) fn tell_end(&self, end: End, at_ns: u64, run_ns: u64) {

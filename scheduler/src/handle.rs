@@ -14,6 +14,7 @@ use crate::{
     JobError, JobState,
     cell::{Job, Join},
     job_ref::JobRef,
+    waits::{Kind, Waits},
 };
 
 /// A submitted job: a future of its result.
@@ -29,11 +30,13 @@ use crate::{
 /// When polled again after it gave the result.
 pub struct JobHandle<T> {
     job: Arc<dyn Join<T>>,
+    /// A job awaits it. Boxed, since few handles have it and many wait in memory.
+    waits: Option<Box<Waits>>,
 }
 
 impl<T> JobHandle<T> {
     pub(crate) fn new(job: Arc<dyn Join<T>>) -> Self {
-        Self { job }
+        Self { job, waits: None }
     }
 
     /// The job. Ids of one process are unique and sort by submission.
@@ -80,7 +83,14 @@ impl<T> Future for JobHandle<T> {
     type Output = Result<T, JobError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.job.poll_outcome(cx)
+        let me = self.get_mut();
+        let outcome = me.job.poll_outcome(cx);
+        if outcome.is_ready() {
+            me.waits = None;
+        } else if me.waits.is_none() {
+            me.waits = Waits::begin(Kind::Lane, &me.job.header().lane.name).map(Box::new);
+        }
+        outcome
     }
 }
 

@@ -25,6 +25,7 @@ use crate::{
     scheduler::Inner,
     shared::Shared,
     time, types,
+    waits::{Kind, Waits},
 };
 
 /// A job that is about to be submitted: [`Scheduler::job`](crate::Scheduler::job).
@@ -243,7 +244,9 @@ impl<'a, B: Body> JobBuilder<'a, B> {
         async move {
             let lane = self.find_lane()?;
             let bytes = self.bytes() as usize;
+            let waits = Waits::begin(Kind::Lane, &lane.name);
             let room = Ready::new(lane, bytes).await?;
+            drop(waits);
             self.place(room).submit_from(place)
         }
     }

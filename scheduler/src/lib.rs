@@ -134,10 +134,12 @@ mod summary;
 mod time;
 mod timer;
 mod types;
+mod waits;
 
 pub use ax_probe::{self as probe, trace};
 pub use ax_wire::{
     JobId, TraceId,
+    incident::WaitsFor,
     sample::{DownstreamSample, LaneSample, PoolSample},
 };
 
@@ -177,3 +179,4 @@ pub use snapshot::{LaneSnapshot, RunningJob, Snapshot};
 pub use state::JobState;
 pub use stream::{Page, RowCounts, for_each_row, pages};
 pub use summary::DEFAULT_SUMMARY_INTERVAL;
+pub use waits::{MAX_WAIT_LABEL_CHARS, MAX_WAIT_LABELS, at};

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -12,7 +12,7 @@ use ax_probe::clock::duration_ns;
 use ax_wire::JobId;
 use parking_lot::Mutex;
 
-use crate::{JobHandle, backoff::Retry, cell::Job, job_ref::JobRef};
+use crate::{JobHandle, backoff::Retry, cell::Job, job_ref::JobRef, waits::WaitCell};
 
 /// The most of it that a heartbeat may be promised in, unless set.
 pub const DEFAULT_HEARTBEAT: Duration = Duration::from_secs(5);
@@ -40,6 +40,8 @@ pub(crate) struct Plan {
     /// The last sign of life.
     pub(crate) beat_ns: AtomicU64,
     pub(crate) progress: Mutex<Progress>,
+    /// What it waits for, once an await has had a label.
+    pub(crate) waits: OnceLock<Arc<WaitCell>>,
     /// What a registered handler returned.
     pub(crate) output: Mutex<Option<Arc<serde_json::Value>>>,
 }

@@ -27,7 +27,8 @@ use crate::{
     ledger::{WaitKind, Waiting},
     plan::Plan,
     shared::{Ended, Fate, Mode, Next, Shared},
-    time,
+    time, waits,
+    waits::WaitCell,
 };
 
 /// Jobs that the runners of one lane start together before each lets other tasks run. Larger saves about 5 ns a job,
@@ -97,6 +98,8 @@ struct Current {
     grace_ends_ns: Option<u64>,
     /// When it is slow; `u64::MAX` once that has been said.
     slow_at_ns: u64,
+    /// What it waits for, once an await has had a label.
+    waits: Option<Arc<WaitCell>>,
     /// It broke its promise of a heartbeat.
     zombie: bool,
     /// What the timer is set to; `u64::MAX` for not set.
@@ -128,19 +131,25 @@ impl Runner {
 
     /// Polls the job once. `Some` when it has ended, or has to.
     fn poll_job(current: &mut Current, cx: &mut Context<'_>, now_ns: &mut u64) -> Option<End> {
-        let polled = guard::catch(|| {
-            let subject = current.run.job().header().subject();
-            let entered = slot::enter(&subject, *now_ns);
-            let run = current.run.as_mut();
-            let polled = current.place.scope(|| run.poll(cx));
-            entered.leave();
-            polled
+        let (run, place) = (&mut current.run, &current.place);
+        let polled = waits::scope(&mut current.waits, || {
+            guard::catch(|| {
+                let subject = run.job().header().subject();
+                let entered = slot::enter(&subject, *now_ns);
+                let polled = place.scope(|| run.as_mut().poll(cx));
+                entered.leave();
+                polled
+            })
         });
         let begun_ns = std::mem::replace(now_ns, time::now_ns());
         let poll_ns = now_ns.saturating_sub(begun_ns);
         let header = current.run.job().header();
         header.task.polled(poll_ns);
         recorder::polled(&header.subject(), poll_ns, *now_ns);
+        if let Some(waits) = &current.waits {
+            let shown = &header.plan_or_new().waits;
+            shown.get_or_init(|| Arc::clone(waits));
+        }
         match polled {
             Ok(Poll::Ready(end)) => Some(end),
             Ok(Poll::Pending) => {
@@ -381,13 +390,16 @@ impl Future for Runner {
                     let wait_ns = now_ns.saturating_sub(header.ready_ns());
                     header.task.started_after(wait_ns);
                     header.tell(RecordedKind::Started, now_ns, Some(wait_ns));
-                    if let Some(plan) = header.plan() {
+                    let plan = header.plan();
+                    if let Some(plan) = plan {
                         plan.beat(now_ns);
                     }
+                    let waits = plan.and_then(|plan| plan.waits.get()).cloned();
                     let slow_ns = me.lane.settings.slow_after_ns(header.timeout_ns);
                     me.current = Some(Current {
                         timeout_at_ns: now_ns.saturating_add(header.timeout_ns),
                         slow_at_ns: now_ns.saturating_add(slow_ns),
+                        waits,
                         zombie: false,
                         place: Place::of(header),
                         run: job.start(),

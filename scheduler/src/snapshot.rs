@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ax_probe::task_type::place_text;
-use ax_wire::{JobId, TraceId, sample::LaneSample};
+use ax_wire::{JobId, TraceId, incident::WaitsFor, sample::LaneSample};
 
 use crate::{cell::Header, time};
 
@@ -42,6 +42,8 @@ pub struct RunningJob {
     pub elapsed: Duration,
     /// Whether it has been asked to end.
     pub cancelling: bool,
+    /// What it waits for: see [`at`](crate::at). `None`: nothing with a label.
+    pub waits_for: Option<WaitsFor>,
 }
 
 impl RunningJob {
@@ -55,6 +57,7 @@ impl RunningJob {
             queue_wait: time::between(header.ready_ns(), header.started_ns()),
             elapsed: time::between(header.started_ns(), now_ns),
             cancelling: header.is_cancelling(),
+            waits_for: header.waits_for(now_ns),
         }
     }
 }

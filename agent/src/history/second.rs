@@ -22,7 +22,7 @@ pub struct Second {
     pub point: Point,
     /// Each lane, by its place.
     pub(crate) lanes: Vec<Option<LaneSecond>>,
-    /// Each type, by its place: 64 bytes each.
+    /// Each type, by its place: 56 bytes each.
     pub(crate) types: Vec<Option<TypeSecond>>,
 }
 

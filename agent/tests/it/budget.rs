@@ -24,6 +24,9 @@ const TYPES: usize = 50;
 const MAX_RSS_BYTES: u64 = 64 << 20;
 const MAX_CPU_SHARE: f64 = 0.02;
 
+/// With a viewer, each view is made and encoded besides.
+const MAX_CPU_SHARE_WATCHED: f64 = 0.04;
+
 /// The child's part: an agent, until the parent closes its stdin.
 #[test]
 #[ignore = "the other half of what_ten_services_cost, which starts it"]
@@ -91,13 +94,14 @@ async fn what_ten_services_cost() {
         let _viewer = tokio::spawn(read_for_ever(viewer(&socket).await));
         let watched = cpu_share(pid, &mut services, past + 100, measured).await;
         println!(
-            "cpu  no viewer {:.2} %  one viewer {:.2} %  rss {:.1} MiB  budget {:.0} %",
+            "cpu  no viewer {:.2} % of {:.0} %  one viewer {:.2} % of {:.0} %  rss {:.1} MiB",
             alone * 100.0,
+            MAX_CPU_SHARE * 100.0,
             watched * 100.0,
+            MAX_CPU_SHARE_WATCHED * 100.0,
             mib(rss_bytes(pid)),
-            MAX_CPU_SHARE * 100.0
         );
-        assert!(alone < MAX_CPU_SHARE && watched < MAX_CPU_SHARE);
+        assert!(alone < MAX_CPU_SHARE && watched < MAX_CPU_SHARE_WATCHED);
         assert!(rss_bytes(pid) < MAX_RSS_BYTES);
     }
     drop(child.stdin.take());

@@ -110,7 +110,7 @@ async fn flood(socket: std::path::PathBuf, kind: &'static str) {
                 sent.await.expect("no panic");
             }
         }
-        "100,000 job types" => {
+        "thousands of job types" => {
             let mut peer = joined(&socket, "types").await.expect("joins");
             for second in 1..=thousands_of_types() {
                 let names = second * 1_000..(second + 1) * 1_000;
@@ -150,13 +150,22 @@ async fn the_samples_of_others_keep_their_rhythm_and_memory_stays_bounded() {
             victim.send_sample(sample(second)).await;
         }
     });
+    println!(
+        "bound of a gap: {LONGEST_GAP:?}; names: {},000 ({} build)",
+        thousands_of_types(),
+        if cfg!(debug_assertions) {
+            "debug"
+        } else {
+            "release"
+        }
+    );
     let mut dropped = None;
     for kind in [
         "1,000 connections",
         "half-open",
         "one byte a second",
         "8 MiB lines",
-        "100,000 job types",
+        "thousands of job types",
         "64 full services",
     ] {
         let flooding = tokio::spawn(flood(socket.clone(), kind));

@@ -29,7 +29,10 @@ use ax_probe::clock::duration_ns;
 use ax_wire::sample::{DownstreamSample, PoolSample};
 
 use self::{calls::Flight, registry::State};
-use crate::time;
+use crate::{
+    time,
+    waits::{Kind, Waits},
+};
 
 pub use self::{
     calls::{MAX_CALLERS, MAX_OLDEST},
@@ -85,11 +88,13 @@ impl Downstream {
     {
         let mut call = pin!(call);
         let flight = Flight::begin(self.state);
+        let waits = Waits::begin(Kind::Downstream, self.name());
         let delay_ns = self.state.delay_ns.load(Relaxed);
         if delay_ns != 0 {
             tokio::time::sleep(Duration::from_nanos(delay_ns)).await;
         }
         let outcome = poll_fn(|cx| flight.scope(|| call.as_mut().poll(cx))).await;
+        drop(waits);
         flight.end(outcome.is_ok());
         outcome
     }
@@ -112,8 +117,9 @@ impl Downstream {
     /// ```
     pub async fn wait<F: Future>(&self, acquire: F) -> F::Output {
         let waiting = Waiting::begin(self.state);
+        let waits = Waits::begin(Kind::Pool, self.name());
         let acquired = acquire.await;
-        drop(waiting);
+        drop((waits, waiting));
         acquired
     }
 

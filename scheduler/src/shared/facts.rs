@@ -173,11 +173,11 @@ fn told(header: &Header, now_ns: u64) -> RunningJob {
         },
         elapsed_ns: now_ns.saturating_sub(started_ns),
         queue_wait_ns: started_ns.saturating_sub(header.ready_ns()),
-        attempt: 1,
+        attempt: header.attempt().max(1),
         priority: header.priority,
         // The probe knows which threads poll.
         poll_age_ns: None,
-        waits_for: None,
+        waits_for: header.waits_for(now_ns),
     }
 }
 
