@@ -34,6 +34,16 @@ pub enum Action {
     PreviousService,
 }
 
+impl Action {
+    /// Whether it needs a service that runs.
+    pub fn is_live(self) -> bool {
+        matches!(
+            self,
+            Self::Capture | Self::Freeze | Self::Resume | Self::Toggle(Mode::Services)
+        )
+    }
+}
+
 /// One line of the table.
 pub struct Binding {
     pub keys: &'static [(KeyCode, KeyModifiers)],

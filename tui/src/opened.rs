@@ -231,6 +231,8 @@ fn made_view(snapshot: &Snapshot) -> ServiceView {
             incident.lanes.iter().map(lane).collect()
         }),
         types: snapshot.types.iter().map(type_view).collect(),
+        routes: Vec::new(),
+        downstreams: Vec::new(),
         stalls: Vec::new(),
         observer_gaps: snapshot.observer_gaps.clone(),
         alerts: Vec::new(),
@@ -301,6 +303,12 @@ fn lane(sample: &LaneSample) -> LaneView {
         recent: Rates::default(),
         queue_wait: Quantiles::default(),
         run: Quantiles::default(),
+        retried_total: sample.retried_total,
+        deferred_total: sample.deferred_total,
+        zombies_total: sample.zombies_total,
+        paused: sample.paused,
+        overload: sample.overload,
+        limit_moves: Vec::new(),
     }
 }
 

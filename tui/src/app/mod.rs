@@ -169,7 +169,9 @@ impl App {
     }
 
     /// The screens that there are for what is shown.
-    pub fn screens(&self) -> impl Iterator<Item = &'static (Mode, char, &'static str)> + Clone {
+    pub fn screens(
+        &self,
+    ) -> impl Iterator<Item = &'static (Mode, char, &'static str)> + Clone + use<> {
         let of_file = self.opened.is_some();
         SCREENS
             .iter()
@@ -192,7 +194,7 @@ impl App {
         self.note = None;
         let of_file = self.opened.is_some();
         match action {
-            Action::Capture | Action::Freeze | Action::Resume if of_file => {
+            live if of_file && live.is_live() => {
                 self.say("a snapshot file stands still", Tone::Plain, now_unix_ns);
             }
             Action::Open(Mode::Evidence) if !of_file => {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{Failure, print};
-use crate::opened::Opened;
+use crate::{format::printable, opened::Opened};
 
 /// Reads a snapshot.
 ///
@@ -16,7 +16,7 @@ use crate::opened::Opened;
 ///
 /// It cannot be read, or is none.
 pub fn open(path: &Path) -> Result<Opened, Failure> {
-    Opened::read(path).map_err(|error| Failure::BadData(error.to_string()))
+    Opened::read(path).map_err(|error| Failure::BadData(printable(&error.to_string())))
 }
 
 /// Writes text to a file, or to the standard output where none is named.

@@ -12,7 +12,7 @@ fn the_page_of_the_fixture() {
 fn a_snapshot_of_a_probe_says_what_is_missing() {
     let page = page(&by_probe());
     assert!(
-        page.contains("CRITICAL  stall 252 ms on worker 1"),
+        page.contains("CRITICAL  stall 252 ms on all 2 workers"),
         "{page}"
     );
     assert!(page.contains("the agent keeps them, and none answered"));

@@ -248,3 +248,77 @@ impl Screen<'_> {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+    use ratatui::{Terminal, backend::TestBackend};
+
+    use super::*;
+    use crate::{
+        app::{App, Mode},
+        glyphs::Glyphs,
+        keys::Action,
+        opened::tests::{by_probe, fixture},
+        theme::Theme,
+        widget::table::Step,
+    };
+
+    fn drawn(app: &App, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("draws in memory");
+        let screen = Screen {
+            app,
+            theme: Theme::with_colour(false),
+            glyphs: Glyphs::Unicode,
+        };
+        let draw = terminal.draw(|frame| frame.render_widget(&screen, frame.area()));
+        draw.expect("draws in memory");
+        let buffer = terminal.backend().buffer();
+        let rows = buffer.content().chunks(usize::from(width));
+        let lines = rows.map(|row| {
+            let line: String = row.iter().map(ratatui::buffer::Cell::symbol).collect();
+            line.trim_end().to_owned()
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn a_file_is_marked_and_its_evidence_is_a_screen() {
+        let mut app = App::of_file(fixture(), TimeZone::UTC);
+        let overview = drawn(&app, 120, 30);
+        app.update(Action::Open(Mode::Evidence), 0);
+        app.update(Action::Step(Step::Down), 0);
+        let evidence = drawn(&app, 120, 30);
+        insta::assert_snapshot!(format!("{overview}\n\n{evidence}"));
+    }
+
+    #[test]
+    fn every_screen_of_a_file_can_be_drawn_at_any_size() {
+        for opened in [fixture(), by_probe()] {
+            let mut app = App::of_file(opened, TimeZone::UTC);
+            for _ in 0..4 {
+                for (width, height) in [(20, 5), (80, 24), (200, 60)] {
+                    drawn(&app, width, height);
+                }
+                app.update(Action::NextScreen, 0);
+            }
+            assert_eq!(app.mode, Mode::Overview, "four screens, and round");
+        }
+    }
+
+    #[test]
+    fn live_keys_do_nothing_to_a_file() {
+        let mut app = App::of_file(fixture(), TimeZone::UTC);
+        let before = drawn(&app, 120, 30);
+        for key in [
+            Action::Capture,
+            Action::Freeze,
+            Action::Toggle(Mode::Services),
+        ] {
+            assert_eq!(app.update(key, 0), None);
+            assert!(app.note.is_some(), "{key:?}");
+        }
+        app.note = None;
+        assert_eq!(drawn(&app, 120, 30), before);
+    }
+}

@@ -179,7 +179,11 @@ impl Screen<'_> {
         if self.app.mode != Mode::Overview {
             parts.push(part("esc back", Tone::Plain, 8));
         }
-        for binding in BINDINGS {
+        let live = self.app.opened.is_none();
+        for binding in BINDINGS
+            .iter()
+            .filter(|binding| live || !binding.action.is_live())
+        {
             let keep = match binding.action {
                 Action::Toggle(Mode::Help) => 10,
                 Action::Quit => 8,
