@@ -18,7 +18,7 @@ use std::{
     sync::{
         Arc, OnceLock,
         atomic::{
-            AtomicBool, AtomicU32, AtomicU64,
+            AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
             Ordering::{Acquire, Relaxed, Release},
         },
     },
@@ -37,42 +37,68 @@ use pin_project_lite::pin_project;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    JobContext, JobError, body::Body, guard, plan::Plan, room::Load, shared::Shared,
+    JobContext, JobError,
+    body::Body,
+    guard,
+    plan::{Plan, Progress},
+    room::Load,
+    shared::Shared,
     state::StateCell,
 };
+
+const NS_PER_MS: u64 = 1_000_000;
+
+/// Of [`Header::marks`]: it was cancelled while it ran, so that no other attempt follows.
+const CANCEL_WANTED: u8 = 1;
+/// Its end is to be told to the ledger.
+const WATCHED: u8 = 2;
+/// It waits in the hands of its lane's spill.
+const SPILLED: u8 = 4;
+
+/// Rounded up to the runtime's timer; at most 49 days, beyond which it is none.
+fn whole_ms(timeout: Duration) -> u32 {
+    let ms = timeout.as_nanos().div_ceil(u128::from(NS_PER_MS));
+    u32::try_from(ms).unwrap_or(u32::MAX)
+}
+
+/// What a running job made on first use.
+#[derive(Default)]
+struct Own {
+    token: Option<CancellationToken>,
+    progress: Option<Progress>,
+}
 
 /// What every job has, whatever its closure.
 pub(crate) struct Header {
     pub(crate) id: JobId,
-    pub(crate) trace: TraceId,
+    /// As words, which align to 8 bytes.
+    trace: [u64; 2],
     pub(crate) inherited: Inherited,
     pub(crate) task: &'static TaskType,
     pub(crate) place: &'static Location<'static>,
     pub(crate) lane: Arc<Shared>,
-    /// From its start; `u64::MAX` for none.
-    pub(crate) timeout_ns: u64,
+    /// From its start; `u32::MAX` for none.
+    timeout_ms: u32,
     /// When it was queued; until then, when it was submitted. Written under the lane's lock while it is not queued.
     ready_ns: AtomicU64,
     /// Written under the lane's lock, before the state says running.
     pub(crate) started_ns: AtomicU64,
-    /// When its last poll ended; 0 before that.
-    polled_ns: AtomicU64,
+    /// When its last poll ended, after its start and plus one; 0 before that.
+    polled_ms: AtomicU32,
     /// The runner that has it, written as `started_ns` is.
     pub(crate) runner: AtomicU32,
     /// Runs begun. Written as `started_ns` is.
-    attempt: AtomicU32,
+    attempt: AtomicU16,
     /// What it takes of the queue's bytes.
     bytes: u32,
     pub(crate) priority: u8,
     pub(crate) state: StateCell,
     /// Its attempt is to end: it was cancelled, or its timeout passed.
     cancelling: AtomicBool,
-    /// It was cancelled while it ran, so that no other attempt follows. Written under the lane's lock.
-    cancel_wanted: AtomicBool,
-    /// Its end is to be told to the ledger. Written under the lane's lock, or before the job is submitted.
-    watched: AtomicBool,
-    /// It waits in the hands of its lane's spill. Written under the lane's lock.
-    spilled: AtomicBool,
+    /// [`CANCEL_WANTED`] and so on. Written under the lane's lock, or before the job is submitted.
+    marks: AtomicU8,
+    /// The handle is gone. Written under the cell's lock.
+    detached: AtomicBool,
     /// The handle has had the outcome. Of the handle's thread.
     taken: AtomicBool,
     /// What only some jobs have.
@@ -91,7 +117,7 @@ impl Header {
         task: &'static TaskType,
         place: &'static Location<'static>,
         lane: Arc<Shared>,
-        timeout_ns: u64,
+        timeout: Option<Duration>,
         ready_ns: u64,
         priority: u8,
         plan: Option<Box<Plan>>,
@@ -102,24 +128,23 @@ impl Header {
             .is_some_and(|plan| plan.name.is_some() || plan.key.is_some());
         Self {
             id,
-            trace,
+            trace: [(trace.get() >> 64) as u64, trace.get() as u64],
             inherited,
             task,
             place,
             lane,
-            timeout_ns,
+            timeout_ms: timeout.map_or(u32::MAX, whole_ms),
             ready_ns: AtomicU64::new(ready_ns),
             started_ns: AtomicU64::new(0),
-            polled_ns: AtomicU64::new(0),
+            polled_ms: AtomicU32::new(0),
             runner: AtomicU32::new(0),
-            attempt: AtomicU32::new(0),
+            attempt: AtomicU16::new(0),
             bytes,
             priority,
             state: StateCell::new(),
             cancelling: AtomicBool::new(false),
-            cancel_wanted: AtomicBool::new(false),
-            watched: AtomicBool::new(ledger_knows),
-            spilled: AtomicBool::new(false),
+            marks: AtomicU8::new(if ledger_knows { WATCHED } else { 0 }),
+            detached: AtomicBool::new(false),
             taken: AtomicBool::new(false),
             plan: plan.map_or_else(OnceLock::new, OnceLock::from),
         }
@@ -134,11 +159,12 @@ impl Header {
     }
 
     pub(crate) fn attempt(&self) -> u32 {
-        self.attempt.load(Relaxed)
+        u32::from(self.attempt.load(Relaxed))
     }
 
     pub(crate) fn begin_attempt(&self) {
-        self.attempt.store(self.attempt() + 1, Relaxed);
+        let before = self.attempt.load(Relaxed);
+        self.attempt.store(before.saturating_add(1), Relaxed);
     }
 
     /// A person has decided that all attempts begin anew.
@@ -155,35 +181,62 @@ impl Header {
     }
 
     pub(crate) fn last_poll_ns(&self) -> Option<u64> {
-        Some(self.polled_ns.load(Relaxed)).filter(|at_ns| *at_ns != 0)
+        let after_ms = self.polled_ms.load(Relaxed).checked_sub(1)?;
+        Some(self.started_ns() + u64::from(after_ms) * NS_PER_MS)
     }
 
     pub(crate) fn set_polled(&self, now_ns: u64) {
-        self.polled_ns.store(now_ns, Relaxed);
+        let after_ms = self.run_ns(now_ns) / NS_PER_MS + 1;
+        let after_ms = u32::try_from(after_ms).unwrap_or(u32::MAX);
+        self.polled_ms.store(after_ms, Relaxed);
+    }
+
+    /// Its writers hold the lane's lock, so that load and store are one step.
+    fn mark(&self, mark: u8, set: bool) {
+        let others = self.marks.load(Relaxed) & !mark;
+        self.marks
+            .store(if set { others | mark } else { others }, Relaxed);
+    }
+
+    fn has_mark(&self, mark: u8) -> bool {
+        self.marks.load(Relaxed) & mark != 0
     }
 
     pub(crate) fn want_cancel(&self) {
-        self.cancel_wanted.store(true, Relaxed);
+        self.mark(CANCEL_WANTED, true);
     }
 
     pub(crate) fn is_cancel_wanted(&self) -> bool {
-        self.cancel_wanted.load(Relaxed)
+        self.has_mark(CANCEL_WANTED)
     }
 
     pub(crate) fn watch(&self) {
-        self.watched.store(true, Relaxed);
+        self.mark(WATCHED, true);
     }
 
     pub(crate) fn is_watched(&self) -> bool {
-        self.watched.load(Relaxed)
+        self.has_mark(WATCHED)
     }
 
     pub(crate) fn set_spilled(&self, spilled: bool) {
-        self.spilled.store(spilled, Relaxed);
+        self.mark(SPILLED, spilled);
     }
 
     pub(crate) fn is_spilled(&self) -> bool {
-        self.spilled.load(Relaxed)
+        self.has_mark(SPILLED)
+    }
+
+    pub(crate) fn trace(&self) -> TraceId {
+        let [high, low] = self.trace.map(u128::from);
+        TraceId::new(high << 64 | low).expect("the words were made from an id")
+    }
+
+    /// `u64::MAX` for none.
+    pub(crate) fn timeout_ns(&self) -> u64 {
+        match self.timeout_ms {
+            u32::MAX => u64::MAX,
+            ms => u64::from(ms) * NS_PER_MS,
+        }
     }
 
     /// Whether it is remembered however it ends.
@@ -196,7 +249,7 @@ impl Header {
         Subject {
             task: self.task,
             job: Some(self.id),
-            trace: Some(self.trace),
+            trace: Some(self.trace()),
             place: self.place,
         }
     }
@@ -223,7 +276,7 @@ impl Header {
     }
 
     pub(crate) fn timeout(&self) -> Duration {
-        Duration::from_nanos(self.timeout_ns)
+        Duration::from_nanos(self.timeout_ns())
     }
 
     pub(crate) fn timed_out(&self) -> JobError {
@@ -245,6 +298,10 @@ pub(crate) trait Job: Send + Sync {
 
     /// The token of its context, made on first use.
     fn token(&self) -> CancellationToken;
+
+    fn set_progress(&self, progress: Progress);
+
+    fn progress(&self) -> Option<Progress>;
 
     /// Tells the running job, through its token, that it should end. True for the first call.
     fn signal_cancel(&self) -> bool;
@@ -297,8 +354,7 @@ enum Content<B: Body> {
 struct Inner<B: Body> {
     content: Content<B>,
     waker: Option<Waker>,
-    token: Option<CancellationToken>,
-    detached: bool,
+    own: Option<Box<Own>>,
 }
 
 pub(crate) struct JobCell<B: Body> {
@@ -313,8 +369,7 @@ impl<B: Body> JobCell<B> {
             inner: Mutex::new(Inner {
                 content: Content::Body(body),
                 waker: None,
-                token: None,
-                detached: false,
+                own: None,
             }),
         }
     }
@@ -323,14 +378,14 @@ impl<B: Body> JobCell<B> {
     fn finish(&self, outcome: Result<B::Value, JobError>) {
         let (waker, unwanted) = {
             let mut inner = self.inner.lock();
-            let (content, unwanted) = if inner.detached {
+            let (content, unwanted) = if self.header.detached.load(Relaxed) {
                 (Content::Empty, Some(outcome))
             } else {
                 (Content::Outcome(outcome), None)
             };
             // Before it was empty, or the body of a job that never ran.
             let before = mem::replace(&mut inner.content, content);
-            let token = inner.token.take();
+            let token = inner.own.take();
             (inner.waker.take(), (before, token, unwanted))
         };
         let handed = guard::catch(|| {
@@ -377,7 +432,8 @@ impl<B: Body> Job for JobCell<B> {
     fn token(&self) -> CancellationToken {
         let (token, cancelling) = {
             let mut inner = self.inner.lock();
-            let token = inner.token.get_or_insert_default().clone();
+            let own = inner.own.get_or_insert_default();
+            let token = own.token.get_or_insert_default().clone();
             (token, self.header.is_cancelling())
         };
         if cancelling {
@@ -386,12 +442,21 @@ impl<B: Body> Job for JobCell<B> {
         token
     }
 
+    fn set_progress(&self, progress: Progress) {
+        self.inner.lock().own.get_or_insert_default().progress = Some(progress);
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        self.inner.lock().own.as_ref()?.progress
+    }
+
     fn signal_cancel(&self) -> bool {
         let (first, token) = {
             // Under the lock, so that a token made meanwhile either sees the flag or is found here.
             let inner = self.inner.lock();
             let first = !self.header.cancelling.swap(true, Release);
-            (first, inner.token.clone())
+            let own = inner.own.as_ref();
+            (first, own.and_then(|own| own.token.clone()))
         };
         if let Some(Err(message)) = token.map(|token| guard::catch(|| token.cancel())) {
             warn_of_panic(&self.header, &message);
@@ -454,7 +519,7 @@ impl<B: Body> Join<B::Value> for JobCell<B> {
         }
         let (waker, outcome) = {
             let mut inner = self.inner.lock();
-            inner.detached = true;
+            self.header.detached.store(true, Relaxed);
             let outcome = match mem::replace(&mut inner.content, Content::Empty) {
                 // The runner will want the body; it drops the outcome itself when it finds `detached`.
                 body @ Content::Body(_) => {
@@ -525,13 +590,13 @@ impl<B: Body> Run for RunJob<B> {
         let this = self.project();
         let body = this.body.take()?;
         let error = this.outcome.take()?.err()?;
-        let token = {
+        let own = {
             let mut inner = this.cell.inner.lock();
             inner.content = Content::Body(body);
             this.cell.header.cancelling.store(false, Release);
-            inner.token.take()
+            inner.own.take()
         };
-        drop(token);
+        drop(own);
         Some(error)
     }
 
@@ -544,5 +609,30 @@ impl<B: Body> Run for RunJob<B> {
         if let Some(outcome) = this.outcome.take() {
             this.cell.finish(outcome);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::Once;
+
+    fn size_of_cell<F, Fut, T, E>(_: F) -> usize
+    where
+        F: FnOnce(JobContext) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, E>> + Send + 'static,
+        T: Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
+    {
+        size_of::<JobCell<Once<F>>>()
+    }
+
+    /// With two reference counts, the allocator's own word and the queue's entry about 216 bytes, of which 8 are the
+    /// closure's.
+    #[test]
+    fn a_pending_job_keeps_to_its_budget() {
+        let number = std::hint::black_box(7_u64);
+        let cell = size_of_cell(move |_| async move { Ok::<_, std::io::Error>(number) });
+        assert!(cell <= 176, "{cell} bytes");
     }
 }

@@ -22,7 +22,9 @@ impl JobContext {
 
     /// The output of a registered handler, for the job's record.
     pub(crate) fn keep_output(&self, output: Arc<serde_json::Value>) {
-        *self.job.header().plan_or_new().output.lock() = Some(output);
+        if let Some(plan) = self.job.header().plan() {
+            *plan.output.lock() = Some(output);
+        }
     }
 
     /// The job.
@@ -35,7 +37,7 @@ impl JobContext {
     /// What is submitted inside this job inherits it.
     #[must_use]
     pub fn trace(&self) -> TraceId {
-        self.job.header().trace
+        self.job.header().trace()
     }
 
     /// Which run of the job this is, from 1.
@@ -55,9 +57,8 @@ impl JobContext {
     /// Says how far the job is, in steps, bytes or whatever it counts: `done` of `of`, 0 where that is not known.
     /// Counts as a heartbeat, and shows in [`Scheduler::page`](crate::Scheduler::page).
     pub fn progress(&self, done: u64, of: u64) {
-        let plan = self.job.header().plan_or_new();
-        *plan.progress.lock() = Progress { done, of };
-        plan.beat(time::now_ns());
+        self.job.set_progress(Progress { done, of });
+        self.heartbeat();
     }
 
     /// Whether this attempt has been asked to end: by [`JobHandle::cancel`](crate::JobHandle::cancel), by its timeout, or

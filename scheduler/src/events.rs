@@ -145,7 +145,7 @@ impl JobEvent {
             to,
             reason,
             attempt: header.attempt(),
-            trace: header.trace,
+            trace: header.trace(),
             place: header.place,
             duration: time::between(since_ns, now_ns),
         }

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use ax_probe::{clock::duration_ns, trace};
+use ax_probe::trace;
 use ax_wire::{JobId, recorder::RecordedKind};
 
 use crate::{
@@ -333,7 +333,7 @@ impl<'a, B: Body> JobBuilder<'a, B> {
             task,
             place,
             lane,
-            timeout.map_or(u64::MAX, duration_ns),
+            timeout,
             now_ns,
             priority,
             plan,

@@ -34,7 +34,7 @@ impl JobRef {
     /// The trace that the job belongs to.
     #[must_use]
     pub fn trace(&self) -> TraceId {
-        self.job.header().trace
+        self.job.header().trace()
     }
 
     /// Where the job stands now.

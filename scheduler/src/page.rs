@@ -8,7 +8,7 @@ use ax_wire::{JobId, TraceId};
 
 use crate::{
     JobRecord, JobState,
-    cell::{Header, Job},
+    cell::Job,
     ledger::{Dep, WaitKind, Waiting},
     plan::Progress,
     scheduler::Inner,
@@ -97,7 +97,8 @@ impl WaitReason {
 }
 
 impl JobEntry {
-    fn new(header: &Header, state: JobState, since_ns: u64, now_ns: u64) -> Self {
+    fn new(job: &dyn Job, state: JobState, since_ns: u64, now_ns: u64) -> Self {
+        let header = job.header();
         let plan = header.plan();
         Self {
             id: header.id,
@@ -105,7 +106,7 @@ impl JobEntry {
             lane: header.lane.name.clone(),
             name: plan.and_then(|plan| plan.name.clone()),
             priority: header.priority,
-            trace: header.trace,
+            trace: header.trace(),
             place: place_text(header.place),
             state,
             age: time::between(since_ns, now_ns),
@@ -113,9 +114,7 @@ impl JobEntry {
             last_poll: header
                 .last_poll_ns()
                 .map(|at_ns| time::between(at_ns, now_ns)),
-            progress: plan
-                .map(|plan| *plan.progress.lock())
-                .filter(|progress| *progress != Progress::default()),
+            progress: job.progress(),
             cancelling: header.is_cancelling(),
             wait: None,
         }
@@ -221,12 +220,11 @@ fn live_entry(job: &dyn Job, state: JobState, now_ns: u64) -> JobEntry {
     } else {
         header.ready_ns()
     };
-    JobEntry::new(header, state, since_ns, now_ns)
+    JobEntry::new(job, state, since_ns, now_ns)
 }
 
 fn waiting_entry(waiting: &Waiting, now_ns: u64) -> JobEntry {
-    let header = waiting.job.header();
-    let mut entry = JobEntry::new(header, JobState::Waiting, waiting.since_ns, now_ns);
+    let mut entry = JobEntry::new(&*waiting.job, JobState::Waiting, waiting.since_ns, now_ns);
     entry.last_poll = None;
     entry.wait = Some(WaitReason::new(waiting, now_ns));
     entry

@@ -39,7 +39,6 @@ pub(crate) struct Plan {
     pub(crate) created_ns: u64,
     /// The last sign of life.
     pub(crate) beat_ns: AtomicU64,
-    pub(crate) progress: Mutex<Progress>,
     /// What it waits for, once an await has had a label.
     pub(crate) waits: OnceLock<Arc<WaitCell>>,
     /// What a registered handler returned.

@@ -109,7 +109,7 @@ impl SpilledJob {
     /// The trace that it belongs to.
     #[must_use]
     pub fn trace(&self) -> TraceId {
-        self.job().header().trace
+        self.job().header().trace()
     }
 
     /// Its priority.

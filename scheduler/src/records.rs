@@ -58,7 +58,7 @@ impl JobRecord {
             lane: Arc::from(&*header.lane.name),
             name: plan.and_then(|plan| plan.name.clone()),
             priority: header.priority,
-            trace: header.trace,
+            trace: header.trace(),
             place: place_text(header.place),
             state: header.state.get(),
             error,

@@ -73,7 +73,7 @@ impl Place {
             id = header.id.0,
             job_type = header.task.name(),
             lane = &*header.lane.name,
-            trace = %header.trace,
+            trace = %header.trace(),
             span = %trace::span_of_job(header.id),
             parent = header.inherited.parent().map(tracing::field::display),
         );
@@ -395,9 +395,9 @@ impl Future for Runner {
                         plan.beat(now_ns);
                     }
                     let waits = plan.and_then(|plan| plan.waits.get()).cloned();
-                    let slow_ns = me.lane.settings.slow_after_ns(header.timeout_ns);
+                    let slow_ns = me.lane.settings.slow_after_ns(header.timeout_ns());
                     me.current = Some(Current {
-                        timeout_at_ns: now_ns.saturating_add(header.timeout_ns),
+                        timeout_at_ns: now_ns.saturating_add(header.timeout_ns()),
                         slow_at_ns: now_ns.saturating_add(slow_ns),
                         waits,
                         zombie: false,

@@ -52,7 +52,7 @@ impl RunningJob {
             id: header.id,
             job_type: header.task.name(),
             priority: header.priority,
-            trace: header.trace,
+            trace: header.trace(),
             place: place_text(header.place),
             queue_wait: time::between(header.ready_ns(), header.started_ns()),
             elapsed: time::between(header.started_ns(), now_ns),

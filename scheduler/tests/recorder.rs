@@ -40,9 +40,12 @@ async fn each_transition_of_a_job_is_recorded() {
     let fails_id = fails.id();
     fails.await.expect_err("fails twice");
 
-    let late = ax.job("late", |_| async { Ok::<_, Infallible>(()) });
-    let late = late.delay(Duration::from_mins(1)).submit().expect("waits");
-    late.cancel();
+    let delayed = ax.job("late", |_| async { Ok::<_, Infallible>(()) });
+    let delayed = delayed
+        .delay(Duration::from_mins(1))
+        .submit()
+        .expect("waits");
+    delayed.cancel();
 
     let holds = ax.job("holds", |_| {
         std::future::pending::<Result<(), Infallible>>()
@@ -85,7 +88,7 @@ async fn each_transition_of_a_job_is_recorded() {
     let retried = retried.filter(|event| event.kind == Retried);
     let backoffs: Vec<_> = retried.map(|event| event.length_ns).collect();
     assert_eq!(backoffs, [Some(20_000_000)]);
-    assert_eq!(kinds(&of_job(&dump, late.id())), [Submitted, Cancelled]);
+    assert_eq!(kinds(&of_job(&dump, delayed.id())), [Submitted, Cancelled]);
     assert_eq!(kinds(&of_job(&dump, queued.id())), [Ready, Cancelled]);
     let held = of_job(&dump, holds_id);
     assert_eq!(kinds(&held), [Ready, Started, RecordedKind::TimedOut]);

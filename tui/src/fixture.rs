@@ -7,12 +7,13 @@ use ax_wire::{
     hello::{ClockAnchor, Hello, PROTOCOL, RuntimeFlavor, RuntimeInfo},
     incident::{IncidentId, Reason, SnapshotSummary},
     sample::{
-        BlockingPoolSample, CurrentPoll, Dropped, JobCounters, TaskKind, TaskRef, WorkerState,
+        BlockingPoolSample, CallInFlight, CallerSample, CurrentPoll, Dropped, JobCounters,
+        LimitReason, OverloadSample, PoolSample, RouteSample, TaskKind, TaskRef, WorkerState,
     },
     view::{
-        AgentDropped, Backfill, LagView, LaneView, Point, ProcessView, Quantiles, Rates,
-        RuntimeView, ServiceState, ServiceSummary, ServiceView, Services, StallView, TypeView,
-        WorkerView,
+        AgentDropped, Backfill, DownstreamView, LagView, LaneView, LimitMoveView, Point,
+        ProcessView, Quantiles, Rates, RuntimeView, ServiceState, ServiceSummary, ServiceView,
+        Services, StallView, TypeView, WorkerView,
     },
 };
 
@@ -73,6 +74,12 @@ pub fn lane(name: &str, running: u64, limit: u64, pending: u64) -> LaneView {
         recent: rates(790.0, 0.0),
         queue_wait: quantiles(100_000, 2_300_000, 9 * MS),
         run: quantiles(4_100_000, 18_200_000, 40 * MS),
+        retried_total: 0,
+        deferred_total: 0,
+        zombies_total: 0,
+        paused: false,
+        overload: OverloadSample::default(),
+        limit_moves: Vec::new(),
     }
 }
 
@@ -185,6 +192,8 @@ pub fn healthy() -> ServiceView {
         }],
         lanes: vec![lane("db", 31, 40, 0), lane("api", 4, 10, 0)],
         types: vec![job_type("render_pdf", "files"), job_type("query", "db")],
+        routes: Vec::new(),
+        downstreams: Vec::new(),
         stalls: Vec::new(),
         observer_gaps: Vec::new(),
         alerts: Vec::new(),
@@ -320,9 +329,94 @@ pub fn firing() -> ServiceView {
         snapshot(2, 9, stall, Some("render_pdf")),
         snapshot(1, 700, Reason::Capture, None),
     ];
+    flow(&mut view);
     view.snapshots_suppressed.by_service_total = 3;
     view.snapshots_suppressed.last_reason = Some("one was taken 4 s ago".to_owned());
     view
+}
+
+/// Requests, a busy downstream, and a lane that was boosted and has refused, retried, shed and spilled.
+fn flow(view: &mut ServiceView) {
+    let requests = TypeView {
+        kind: TaskKind::Request,
+        lane: None,
+        ..job_type("GET /rate", "")
+    };
+    view.types.push(requests);
+    view.types.push(job_type("fetch_rate", "api"));
+    view.routes = vec![
+        RouteSample {
+            name: "GET /rate".to_owned(),
+            successes_total: 900,
+            client_errors_total: 14,
+            too_many_requests_total: 12,
+            server_errors_total: 3,
+            ..RouteSample::default()
+        },
+        RouteSample {
+            name: "unmatched".to_owned(),
+            client_errors_total: 2,
+            ..RouteSample::default()
+        },
+    ];
+    view.downstreams = vec![DownstreamView {
+        name: "rates".to_owned(),
+        in_flight: 10,
+        waiting: 4,
+        calls_total: 910,
+        errors_total: 2,
+        cancelled_total: 0,
+        calls_per_s: Some(47.0),
+        errors_per_s: Some(0.0),
+        latency: quantiles(210 * MS, 431 * MS, 500 * MS),
+        wait: quantiles(MS, 12 * MS, 30 * MS),
+        pool: Some(PoolSample {
+            in_use: 10,
+            idle: 0,
+            waiting: Some(4),
+        }),
+        callers: vec![CallerSample {
+            name: "fetch_rate".to_owned(),
+            kind: TaskKind::Job,
+            lane: Some("api".to_owned()),
+            in_flight: 10,
+            calls_total: 910,
+            errors_total: 2,
+            time_ns_total: 900 * 210 * MS,
+        }],
+        oldest: vec![CallInFlight {
+            age_ns: 480 * MS,
+            caller: Some("fetch_rate".to_owned()),
+            job: None,
+            trace: None,
+        }],
+        injected_delay_ns: None,
+    }];
+    let api = &mut view.lanes[1];
+    api.waiting = 3;
+    api.retried_total = 17;
+    api.deferred_total = 1;
+    api.counters.rejected_total = 5;
+    api.overload = OverloadSample {
+        queued_bytes: Some(48_000),
+        capacity_bytes: Some(1_000_000),
+        submitters_waiting: Some(2),
+        shed_total: 6,
+        spilled_total: 40,
+        spilled: 8,
+        high_water_total: 1,
+    };
+    let moved = |seconds: u64, from, to, reason| LimitMoveView {
+        at_unix_ns: NOW_UNIX_NS - seconds * S,
+        from,
+        to,
+        reason,
+    };
+    api.limit_moves = vec![
+        moved(90, 8, 10, LimitReason::Fast),
+        moved(60, 10, 14, LimitReason::Boost),
+        moved(30, 14, 10, LimitReason::BoostEnded),
+    ];
 }
 
 /// Two minutes of charts that end with the view; the lag rises to 412 ms ten seconds ago.

@@ -19,7 +19,7 @@ pub enum Action {
     PreviousScreen,
     /// Back to the overview.
     Back,
-    /// Takes the selected row of the list of services.
+    /// Opens the selected lane, or shows the selected service.
     Enter,
     FocusNext,
     FocusPrevious,
@@ -87,6 +87,13 @@ pub const BINDINGS: &[Binding] = &[
         label: "1",
         action: Action::Open(Mode::Overview),
         help: "overview: what is wrong, how bad over time, who",
+        footer: None,
+    },
+    Binding {
+        keys: &[key('2')],
+        label: "2",
+        action: Action::Open(Mode::Lanes),
+        help: "lanes: what comes in, where it queues, what it calls",
         footer: None,
     },
     Binding {
@@ -240,14 +247,14 @@ pub const BINDINGS: &[Binding] = &[
         keys: &[code(KeyCode::Enter)],
         label: "enter",
         action: Action::Enter,
-        help: "in the list of services: show the selected one",
-        footer: None,
+        help: "open the selected lane, or show the selected service",
+        footer: Some("open"),
     },
     Binding {
         keys: &[code(KeyCode::Esc)],
         label: "esc",
         action: Action::Back,
-        help: "back to the overview",
+        help: "back: from a lane to the lanes, else to the overview",
         footer: None,
     },
 ];

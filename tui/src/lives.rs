@@ -70,14 +70,13 @@ pub fn lives(opened: &Opened) -> Vec<Life> {
     }
     let mut tasks = Vec::new();
     for running in &incident.running {
-        let life = match running.task.job {
-            Some(job) => jobs.entry(job).or_default(),
-            None => {
-                tasks.push(Life::default());
-                tasks.last_mut().expect("just pushed")
-            }
+        let Some(job) = running.task.job else {
+            let mut life = Life::default();
+            goes_on(&mut life, running, opened.at_unix_ns());
+            tasks.push(life);
+            continue;
         };
-        goes_on(life, running, opened.at_unix_ns());
+        goes_on(jobs.entry(job).or_default(), running, opened.at_unix_ns());
     }
     let mut all: Vec<Life> = jobs.into_values().chain(tasks).collect();
     all.retain(|life| life.begin_unix_ns().is_some());
@@ -223,7 +222,10 @@ mod tests {
         lives(&opened)
     }
 
-    fn spans(life: &Life) -> Vec<(u64, u64, Option<(u64, End)>)> {
+    /// When an attempt could begin, began, and how it ended.
+    type Span = (u64, u64, Option<(u64, End)>);
+
+    fn spans(life: &Life) -> Vec<Span> {
         let opened = fixture();
         let ms = |at: u64| 1_000 - (opened.at_unix_ns() - at) / MS;
         let attempts = life.attempts.iter();

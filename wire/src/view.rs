@@ -12,7 +12,8 @@ use crate::{
     id::InstanceId,
     incident::SnapshotSummary,
     sample::{
-        BlockingPoolSample, CurrentPoll, Dropped, JobCounters, TaskKind, ThreadSample, WorkerState,
+        BlockingPoolSample, CallInFlight, CallerSample, CurrentPoll, Dropped, JobCounters,
+        LimitReason, OverloadSample, PoolSample, RouteSample, TaskKind, ThreadSample, WorkerState,
     },
 };
 
@@ -76,6 +77,13 @@ pub struct ServiceView {
     pub lanes: Vec<LaneView>,
     /// Each job type and named task.
     pub types: Vec<TypeView>,
+    /// What each route answered, totals since the process started. How many requests run and how long they take stands in
+    /// the [`TypeView`] of kind [`TaskKind::Request`] and the same name.
+    #[serde(default)]
+    pub routes: Vec<RouteSample>,
+    /// Each downstream.
+    #[serde(default)]
+    pub downstreams: Vec<DownstreamView>,
     /// Stalls going on, then the latest ended ones, newest first.
     pub stalls: Vec<StallView>,
     /// Gaps in the watchdog's schedule, newest first.
@@ -252,6 +260,72 @@ pub struct LaneView {
     pub queue_wait: Quantiles,
     /// Run time of its job types together.
     pub run: Quantiles,
+    /// Attempts that failed and were followed by a wait for another, since the process started.
+    #[serde(default)]
+    pub retried_total: u64,
+    /// Retries that a retry budget put off, since the process started.
+    #[serde(default)]
+    pub deferred_total: u64,
+    /// Attempts that ended because a promised heartbeat did not come, since the process started.
+    #[serde(default)]
+    pub zombies_total: u64,
+    /// Whether it was told to begin no job for now.
+    #[serde(default)]
+    pub paused: bool,
+    /// What it did about having too much to do.
+    #[serde(default)]
+    pub overload: OverloadSample,
+    /// The last moves of its limit, oldest first.
+    #[serde(default)]
+    pub limit_moves: Vec<LimitMoveView>,
+}
+
+/// A move of a lane's limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LimitMoveView {
+    /// When, by the wall clock.
+    pub at_unix_ns: u64,
+    /// The limit before.
+    pub from: u64,
+    /// The limit since.
+    pub to: u64,
+    /// Why.
+    pub reason: LimitReason,
+}
+
+/// One downstream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DownstreamView {
+    /// Its name.
+    pub name: String,
+    /// Calls under way.
+    pub in_flight: u64,
+    /// Callers that wait for a client or a connection.
+    pub waiting: u64,
+    /// Calls begun since the process started.
+    pub calls_total: u64,
+    /// Calls that ended with an error, since the process started.
+    pub errors_total: u64,
+    /// Calls that were dropped before their end, since the process started.
+    pub cancelled_total: u64,
+    /// Calls begun, over the last second.
+    pub calls_per_s: Option<f64>,
+    /// Calls that ended with an error, over the last second.
+    pub errors_per_s: Option<f64>,
+    /// From the beginning of a call to its end, over the window.
+    pub latency: Quantiles,
+    /// How long callers waited for a client or a connection, over the window.
+    pub wait: Quantiles,
+    /// The pool of clients, where the service shows it.
+    pub pool: Option<PoolSample>,
+    /// Who calls it.
+    pub callers: Vec<CallerSample>,
+    /// The calls under way that began first.
+    pub oldest: Vec<CallInFlight>,
+    /// The delay that is being added to each call, on purpose.
+    pub injected_delay_ns: Option<u64>,
 }
 
 /// One job type or named task.
@@ -280,7 +354,8 @@ pub struct TypeView {
     pub run: Quantiles,
     /// One poll.
     pub poll: Quantiles,
-    /// 99th percentile of run time, a figure a second, oldest first: the trend of the last minutes.
+    /// How the 99th percentile of run time went over the last 15 minutes: the worst second of each half minute, oldest
+    /// first; the newest half minute is not yet over.
     pub run_p99_trend_ns: Vec<Option<u64>>,
 }
 
@@ -320,7 +395,7 @@ pub struct Point {
     pub finished_per_s: Option<f64>,
 }
 
-/// The charts of one service from before the viewer came.
+/// The charts of one service from before the viewer came, or from before the agent did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Backfill {

@@ -169,7 +169,7 @@ fn told(header: &Header, now_ns: u64) -> RunningJob {
             job: Some(header.id),
             lane: Some(header.lane.name.to_string()),
             place: Some(place_text(header.place)),
-            trace: Some(header.trace),
+            trace: Some(header.trace()),
         },
         elapsed_ns: now_ns.saturating_sub(started_ns),
         queue_wait_ns: started_ns.saturating_sub(header.ready_ns()),

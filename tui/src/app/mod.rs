@@ -16,16 +16,20 @@ use crate::{
     opened::Opened,
     theme::Tone,
     view::{
-        alerts::{ALERTS, AlertRow},
-        evidence::{EVIDENCE, EvidenceRow, evidence_rows},
-        lanes::LANES,
-        services::{SERVICES, ServiceRow},
-        snapshots::{SNAPSHOTS, SnapshotRow},
+        alerts::ALERTS,
+        downstreams::DOWNSTREAMS,
+        evidence::{EVIDENCE, evidence_rows},
+        lanes::{LANES, LANES_IN_FULL},
+        routes::{ROUTES, route_rows},
+        services::SERVICES,
+        snapshots::SNAPSHOTS,
         types::TYPES,
     },
-    widget::table::{SortBy, Step, TableState},
+    widget::table::{RowKey, SortBy, Step, TableState},
     world::{Link, ServiceFeed, World, last_words},
 };
+
+mod rows;
 
 /// How long the footer tells what became of a wish.
 const NOTE_NS: u64 = 15_000_000_000;
@@ -34,6 +38,9 @@ const NOTE_NS: u64 = 15_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Overview,
+    Lanes,
+    /// One lane alone, over the screen of lanes.
+    Lane,
     Alerts,
     Snapshots,
     /// Running jobs and queue, of a snapshot file that was opened.
@@ -42,34 +49,47 @@ pub enum Mode {
     Services,
 }
 
+impl Mode {
+    /// The screen that it belongs to.
+    pub fn screen(self) -> Self {
+        match self {
+            Self::Lane => Self::Lanes,
+            other => other,
+        }
+    }
+}
+
 /// The screens, in the order in which tab goes through them, each with its key and its name. Help and the list of
 /// services are no screens but pages over them.
 pub const SCREENS: &[(Mode, char, &str)] = &[
     (Mode::Overview, '1', "Overview"),
+    (Mode::Lanes, '2', "Lanes"),
     (Mode::Alerts, '7', "Alerts"),
     (Mode::Snapshots, '8', "Snapshots"),
     (Mode::Evidence, '9', "Evidence"),
 ];
 
-/// Which panel of the overview the keys act on.
+/// Which panel the keys act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Panel {
     Workers,
     Lanes,
     Types,
+    Routes,
+    Downstreams,
 }
 
-impl Panel {
-    fn next(self) -> Self {
-        match self {
-            Self::Workers => Self::Lanes,
-            Self::Lanes => Self::Types,
-            Self::Types => Self::Workers,
-        }
-    }
+/// The panels of the overview, in the order of the keys.
+const OVERVIEW: [Panel; 3] = [Panel::Workers, Panel::Lanes, Panel::Types];
 
-    fn previous(self) -> Self {
-        self.next().next()
+/// Those of the screen of lanes.
+const FLOW: [Panel; 3] = [Panel::Lanes, Panel::Routes, Panel::Downstreams];
+
+impl Panel {
+    /// The panel that stands `by` places further among these.
+    fn turned(self, panels: [Self; 3], by: usize) -> Self {
+        let at = panels.iter().position(|panel| *panel == self);
+        panels[(at.unwrap_or(0) + by) % panels.len()]
     }
 }
 
@@ -109,10 +129,17 @@ pub struct App {
     /// Its newest view; where it is not heard any more, without what holds for now only.
     view: Option<Arc<ServiceView>>,
     pub mode: Mode,
+    /// The panel of the overview, and that of the screen of lanes.
     pub focus: Panel,
+    pub flow_focus: Panel,
     pub pace: Pace,
     pub lanes: TableState,
     pub types: TableState,
+    pub flow_lanes: TableState,
+    pub routes: TableState,
+    pub downstreams: TableState,
+    /// The lane that is looked at alone.
+    pub lane: Option<RowKey>,
     pub services: TableState,
     pub alerts: TableState,
     pub snapshots: TableState,
@@ -140,9 +167,14 @@ impl App {
             view: None,
             mode: Mode::Overview,
             focus: Panel::Lanes,
+            flow_focus: Panel::Lanes,
             pace: Pace::Live,
             lanes: TableState::default(),
             types: TableState::default(),
+            flow_lanes: TableState::default(),
+            routes: TableState::default(),
+            downstreams: TableState::default(),
+            lane: None,
             services: TableState::default(),
             alerts: TableState::default(),
             snapshots: TableState::default(),
@@ -207,10 +239,11 @@ impl App {
             Action::NextScreen => self.turn_screen(1),
             Action::PreviousScreen => self.turn_screen(self.screens().count() - 1),
             Action::Capture => return self.capture(now_unix_ns),
+            Action::Back if self.mode == Mode::Lane => self.mode = Mode::Lanes,
             Action::Back => self.mode = Mode::Overview,
             Action::Enter => self.enter(),
-            Action::FocusNext => self.focus = self.focus.next(),
-            Action::FocusPrevious => self.focus = self.focus.previous(),
+            Action::FocusNext => self.turn_focus(1),
+            Action::FocusPrevious => self.turn_focus(2),
             Action::Step(step) => self.step(step),
             Action::Sort(by) => self.sort(by),
             Action::Freeze if self.pace == Pace::Live => {
@@ -244,6 +277,23 @@ impl App {
             .is_some()
     }
 
+    /// The panel that the keys act on.
+    pub fn focused(&self) -> Panel {
+        if self.mode.screen() == Mode::Lanes {
+            self.flow_focus
+        } else {
+            self.focus
+        }
+    }
+
+    fn turn_focus(&mut self, by: usize) {
+        if self.mode.screen() == Mode::Lanes {
+            self.flow_focus = self.flow_focus.turned(FLOW, by);
+        } else {
+            self.focus = self.focus.turned(OVERVIEW, by);
+        }
+    }
+
     /// The figures of the service that is shown.
     pub fn feed(&self) -> Option<&ServiceFeed> {
         self.world.feed(self.shown?)
@@ -261,52 +311,6 @@ impl App {
             && self
                 .view()
                 .is_none_or(|view| view.summary.state == ServiceState::Live)
-    }
-
-    /// The rows of the list of services.
-    pub fn service_rows(&self) -> Vec<ServiceRow> {
-        self.world
-            .services
-            .iter()
-            .map(|summary| ServiceRow {
-                summary: summary.clone(),
-                now_unix_ns: self.world.now_unix_ns,
-                shown: Some(summary.instance) == self.shown,
-            })
-            .collect()
-    }
-
-    /// The rows of the list of alerts.
-    pub fn alert_rows(&self) -> Vec<AlertRow> {
-        let alerts = self.view().map(|view| view.alerts.as_slice());
-        alerts
-            .unwrap_or_default()
-            .iter()
-            .map(|alert| AlertRow {
-                alert: alert.clone(),
-                now_unix_ns: self.world.now_unix_ns,
-                zone: self.zone.clone(),
-            })
-            .collect()
-    }
-
-    /// The rows of the list of snapshots.
-    pub fn snapshot_rows(&self) -> Vec<SnapshotRow> {
-        let snapshots = self.view().map(|view| view.snapshots.as_slice());
-        snapshots
-            .unwrap_or_default()
-            .iter()
-            .map(|snapshot| SnapshotRow {
-                snapshot: snapshot.clone(),
-                now_unix_ns: self.world.now_unix_ns,
-                zone: self.zone.clone(),
-            })
-            .collect()
-    }
-
-    /// The rows of the list of running and queued jobs.
-    pub fn evidence_rows(&self) -> Vec<EvidenceRow> {
-        self.opened.as_deref().map_or_else(Vec::new, evidence_rows)
     }
 
     /// How many alerts of the service that is shown fire.
@@ -341,7 +345,8 @@ impl App {
     /// Opens the screen that stands `by` places further; from a page over the screens, the first.
     fn turn_screen(&mut self, by: usize) {
         let mut screens = self.screens().map(|(mode, ..)| *mode);
-        let at = screens.clone().position(|mode| mode == self.mode);
+        let open = self.mode.screen();
+        let at = screens.clone().position(|mode| mode == open);
         let next = at.map_or(0, |at| (at + by) % screens.clone().count());
         self.mode = screens.nth(next).unwrap_or(Mode::Overview);
     }
@@ -383,6 +388,9 @@ impl App {
         if let Some(view) = self.view.clone() {
             self.lanes.sync(&LANES, &view.lanes);
             self.types.sync(&TYPES, &view.types);
+            self.flow_lanes.sync(&LANES_IN_FULL, &view.lanes);
+            self.routes.sync(&ROUTES, &route_rows(&view));
+            self.downstreams.sync(&DOWNSTREAMS, &view.downstreams);
         }
         let (alerts, snapshots) = (self.alert_rows(), self.snapshot_rows());
         self.alerts.sync(&ALERTS, &alerts);
@@ -390,7 +398,15 @@ impl App {
     }
 
     fn enter(&mut self) {
-        if self.mode == Mode::Services {
+        let lanes = match (self.mode, self.focused()) {
+            (Mode::Overview, Panel::Lanes) => Some(&self.lanes),
+            (Mode::Lanes, Panel::Lanes) => Some(&self.flow_lanes),
+            _ => None,
+        };
+        if let Some(lane) = lanes.and_then(TableState::selected) {
+            self.lane = Some(lane.clone());
+            self.mode = Mode::Lane;
+        } else if self.mode == Mode::Services {
             let selected = self.services.selected().cloned();
             let instance = self
                 .world
@@ -416,7 +432,7 @@ impl App {
     }
 
     fn step(&mut self, step: Step) {
-        match (self.mode, self.focus) {
+        match (self.mode, self.focused()) {
             (Mode::Help, _) => {
                 let last = crate::view::help::last_line();
                 self.first_help_line = stepped(self.first_help_line, step, last);
@@ -425,9 +441,13 @@ impl App {
             (Mode::Alerts, _) => self.alerts.step(step),
             (Mode::Snapshots, _) => self.snapshots.step(step),
             (Mode::Evidence, _) => self.evidence.step(step),
-            (Mode::Overview, Panel::Lanes) => self.lanes.step(step),
-            (Mode::Overview, Panel::Types) => self.types.step(step),
-            (Mode::Overview, Panel::Workers) => {
+            (Mode::Lane, _) => {}
+            (Mode::Lanes, Panel::Lanes) => self.flow_lanes.step(step),
+            (_, Panel::Routes) => self.routes.step(step),
+            (_, Panel::Downstreams) => self.downstreams.step(step),
+            (_, Panel::Lanes) => self.lanes.step(step),
+            (_, Panel::Types) => self.types.step(step),
+            (_, Panel::Workers) => {
                 let workers = self.view().map_or(0, |view| Self::workers(view).count());
                 self.first_worker = stepped(self.first_worker, step, workers.saturating_sub(1));
             }
@@ -435,7 +455,8 @@ impl App {
     }
 
     fn sort(&mut self, by: SortBy) {
-        let width = self.table_width();
+        // Every table is as wide as the screen, but for the space at the right of its panel.
+        let width = self.width.saturating_sub(1);
         match self.mode {
             Mode::Services => {
                 let rows = self.service_rows();
@@ -453,26 +474,28 @@ impl App {
                 let rows = self.evidence_rows();
                 self.evidence.sort(&EVIDENCE, &rows, by, width);
             }
-            Mode::Overview => self.sort_panel(by),
-            Mode::Help => {}
+            Mode::Overview | Mode::Lanes => self.sort_panel(by, width),
+            Mode::Help | Mode::Lane => {}
         }
     }
 
-    /// Every table is as wide as the screen, but for the space at the right of its panel.
-    fn table_width(&self) -> u16 {
-        self.width.saturating_sub(1)
-    }
-
-    fn sort_panel(&mut self, by: SortBy) {
-        let width = self.table_width();
+    fn sort_panel(&mut self, by: SortBy, width: u16) {
         let Some(view) = self.view.clone() else {
             return;
         };
-        match self.focus {
-            Panel::Lanes => self.lanes.sort(&LANES, &view.lanes, by, width),
-            Panel::Types => self.types.sort(&TYPES, &view.types, by, width),
+        match (self.mode, self.focused()) {
+            (Mode::Lanes, Panel::Lanes) => {
+                self.flow_lanes.sort(&LANES_IN_FULL, &view.lanes, by, width);
+            }
+            (_, Panel::Lanes) => self.lanes.sort(&LANES, &view.lanes, by, width),
+            (_, Panel::Types) => self.types.sort(&TYPES, &view.types, by, width),
+            (_, Panel::Routes) => self.routes.sort(&ROUTES, &route_rows(&view), by, width),
+            (_, Panel::Downstreams) => {
+                self.downstreams
+                    .sort(&DOWNSTREAMS, &view.downstreams, by, width);
+            }
             // A worker's place is its number.
-            Panel::Workers => {}
+            (_, Panel::Workers) => {}
         }
     }
 }

@@ -52,7 +52,7 @@ fn pages_open_and_close() {
 #[test]
 fn tab_goes_round_the_screens_and_a_number_opens_one() {
     let mut app = app();
-    for mode in [Mode::Alerts, Mode::Snapshots, Mode::Overview] {
+    for mode in [Mode::Lanes, Mode::Alerts, Mode::Snapshots, Mode::Overview] {
         app.update(Action::NextScreen, fixture::NOW_UNIX_NS);
         assert_eq!(app.mode, mode);
     }
@@ -111,6 +111,26 @@ fn focus_goes_round_both_ways() {
     }
     app.update(Action::FocusPrevious, fixture::NOW_UNIX_NS);
     assert_eq!(app.focus, Panel::Workers);
+}
+
+#[test]
+fn a_lane_is_opened_and_left_again() {
+    let mut app = app();
+    app.update(Action::Step(Step::Down), fixture::NOW_UNIX_NS);
+    app.update(Action::Enter, fixture::NOW_UNIX_NS);
+    assert_eq!((app.mode, app.lane.as_deref()), (Mode::Lane, Some("1/api")));
+    app.update(Action::Back, fixture::NOW_UNIX_NS);
+    assert_eq!(app.mode, Mode::Lanes);
+    app.update(Action::Enter, fixture::NOW_UNIX_NS);
+    assert_eq!((app.mode, app.lane.as_deref()), (Mode::Lane, Some("1/db")));
+    app.update(Action::NextScreen, fixture::NOW_UNIX_NS);
+    assert_eq!(app.mode, Mode::Alerts, "a lane belongs to the lanes");
+    app.update(Action::Open(Mode::Lanes), fixture::NOW_UNIX_NS);
+    for panel in [Panel::Routes, Panel::Downstreams, Panel::Lanes] {
+        app.update(Action::FocusNext, fixture::NOW_UNIX_NS);
+        assert_eq!(app.focused(), panel);
+    }
+    assert_eq!(app.focus, Panel::Lanes, "each screen has its own");
 }
 
 #[test]

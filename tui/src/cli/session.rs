@@ -48,7 +48,7 @@ impl Session {
         match &update {
             Update::Link(Link::Connecting { .. }) => self.settled_at = None,
             Update::Link(Link::Attached { .. } | Link::File { .. }) => {
-                self.settled_at = Some(Instant::now())
+                self.settled_at = Some(Instant::now());
             }
             Update::Link(Link::Embedded { .. }) => {
                 self.settled_at = Some(Instant::now() + SETTLING);

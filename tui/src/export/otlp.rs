@@ -93,11 +93,11 @@ fn resource(opened: &Opened) -> Value {
         .filter(|alert| alert.state == AlertState::Firing)
         .count();
     json!({"attributes": attributes([
-        ("service.name", text(&hello.service)),
-        ("service.instance.id", text(&hello.instance.to_string())),
-        ("service.version", hello.service_version.as_deref().and_then(text)),
-        ("process.pid", whole(u64::from(hello.pid))),
-        ("ax.alerts.firing", whole(firing as u64)),
+        ("service.name", Some(text(&hello.service))),
+        ("service.instance.id", Some(text(&hello.instance.to_string()))),
+        ("service.version", hello.service_version.as_deref().map(text)),
+        ("process.pid", Some(whole(u64::from(hello.pid)))),
+        ("ax.alerts.firing", Some(whole(firing as u64))),
     ])})
 }
 
@@ -109,11 +109,11 @@ fn job_span(opened: &Opened, job: &RunningJob, number: u64) -> Value {
     let at = opened.at_unix_ns();
     let mut more = task_attributes(&job.task);
     more.extend([
-        ("ax.queue_wait_ns", whole(job.queue_wait_ns)),
-        ("ax.poll_age_ns", job.poll_age_ns.and_then(whole)),
-        ("ax.attempt", whole(u64::from(job.attempt))),
-        ("ax.priority", whole(u64::from(job.priority))),
-        ("ax.unfinished", flag()),
+        ("ax.queue_wait_ns", Some(whole(job.queue_wait_ns))),
+        ("ax.poll_age_ns", job.poll_age_ns.map(whole)),
+        ("ax.attempt", Some(whole(u64::from(job.attempt)))),
+        ("ax.priority", Some(whole(u64::from(job.priority)))),
+        ("ax.unfinished", Some(json!({"boolValue": true}))),
     ]);
     let began = at.saturating_sub(job.elapsed_ns);
     let name = printable(&job.task.name);
@@ -127,15 +127,15 @@ fn stall_span(opened: &Opened, stall: &Stall) -> Value {
     let task = stall.task.as_ref();
     let mut more = task.map_or_else(Vec::new, task_attributes);
     more.extend([
-        ("ax.stall.kind", text(stall.kind.label())),
+        ("ax.stall.kind", Some(text(stall.kind.label()))),
         (
             "ax.worker",
-            stall.worker.and_then(|worker| whole(u64::from(worker))),
+            stall.worker.map(|worker| whole(u64::from(worker))),
         ),
-        ("thread.id", stall.tid.and_then(|tid| whole(u64::from(tid)))),
-        ("ax.on_cpu_ns", stall.on_cpu_ns.and_then(whole)),
-        ("ax.run_queue_ns", stall.run_queue_ns.and_then(whole)),
-        ("ax.unfinished", flag()),
+        ("thread.id", stall.tid.map(|tid| whole(u64::from(tid)))),
+        ("ax.on_cpu_ns", stall.on_cpu_ns.map(whole)),
+        ("ax.run_queue_ns", stall.run_queue_ns.map(whole)),
+        ("ax.unfinished", Some(json!({"boolValue": true}))),
     ]);
     let trace = task.and_then(|task| task.trace);
     let end = began.saturating_add(stall.length_ns);
@@ -201,8 +201,8 @@ fn histogram(
                 "explicitBounds": BOUNDS_S,
                 "bucketCounts": counts.map(|count| count.to_string()),
                 "attributes": attributes([
-                    ("ax.type", text(&sample.name)),
-                    ("ax.lane", sample.lane.as_deref().and_then(text)),
+                    ("ax.type", Some(text(&sample.name))),
+                    ("ax.lane", sample.lane.as_deref().map(text)),
                 ]),
             })
         })
@@ -220,10 +220,10 @@ type Attribute = (&'static str, Option<Value>);
 
 fn task_attributes(task: &TaskRef) -> Vec<Attribute> {
     vec![
-        ("ax.task", text(&task.name)),
-        ("ax.lane", task.lane.as_deref().and_then(text)),
-        ("ax.job", task.job.and_then(|job| whole(job.0))),
-        ("ax.started", task.place.as_deref().and_then(text)),
+        ("ax.task", Some(text(&task.name))),
+        ("ax.lane", task.lane.as_deref().map(text)),
+        ("ax.job", task.job.map(|job| whole(job.0))),
+        ("ax.started", task.place.as_deref().map(text)),
     ]
 }
 
@@ -235,16 +235,12 @@ fn attributes(all: impl IntoIterator<Item = Attribute>) -> Value {
     known.collect()
 }
 
-fn text(text: &str) -> Option<Value> {
-    Some(json!({"stringValue": printable(text)}))
+fn text(text: &str) -> Value {
+    json!({"stringValue": printable(text)})
 }
 
-fn whole(number: u64) -> Option<Value> {
-    Some(json!({"intValue": number.to_string()}))
-}
-
-fn flag() -> Option<Value> {
-    Some(json!({"boolValue": true}))
+fn whole(number: u64) -> Value {
+    json!({"intValue": number.to_string()})
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ impl Screen<'_> {
         let app = self.app;
         let (firing, snapshots) = (app.firing(), app.snapshot_count());
         for (mode, number, name) in app.screens() {
-            let open = *mode == app.mode;
+            let open = *mode == app.mode.screen();
             let (count, tone, keep) = match mode {
                 Mode::Alerts if firing > 0 => (format!(" {firing}!"), Tone::Critical, 8),
                 Mode::Snapshots if snapshots > 0 => (format!(" {snapshots}"), Tone::Quiet, 6),

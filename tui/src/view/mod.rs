@@ -15,8 +15,10 @@
 
 pub mod alerts;
 mod banner;
+pub mod downstreams;
 mod empty;
 pub mod evidence;
+mod flow;
 mod header;
 pub mod help;
 mod history;
@@ -24,6 +26,7 @@ mod lag;
 pub mod lanes;
 mod overview;
 mod process;
+pub mod routes;
 pub mod services;
 pub mod snapshots;
 pub mod types;
@@ -101,9 +104,9 @@ impl Screen<'_> {
         match (self.app.mode, self.app.view()) {
             (Mode::Help, _) => self.help(body, buf),
             (Mode::Services, _) => self.services(body, buf),
-            (Mode::Overview | Mode::Alerts | Mode::Snapshots | Mode::Evidence, None) => {
-                self.empty(body, buf)
-            }
+            (_, None) => self.empty(body, buf),
+            (Mode::Lanes, Some(view)) => self.flow(view, body, buf),
+            (Mode::Lane, Some(view)) => self.lane(view, body, buf),
             (Mode::Alerts, Some(_)) => self.alerts(body, buf),
             (Mode::Snapshots, Some(_)) => self.snapshots(body, buf),
             (Mode::Evidence, Some(_)) => self.evidence(body, buf),
@@ -123,8 +126,8 @@ impl Screen<'_> {
 /// The help page needs the whole screen, and is read for a moment.
 fn banner_rows(mode: Mode) -> u16 {
     match mode {
-        Mode::Overview | Mode::Alerts | Mode::Snapshots | Mode::Evidence | Mode::Services => 2,
         Mode::Help => 0,
+        _ => 2,
     }
 }
 
@@ -148,11 +151,10 @@ impl Screen<'_> {
     ) {
         let rows = area.height.saturating_sub(1);
         let mut title = title.to_owned();
-        for more in [view.part(rows), view.state.sorted_by(view.table)] {
-            if let Some(more) = more {
-                title.push_str("  ");
-                title.push_str(&more);
-            }
+        let more = [view.part(rows), view.state.sorted_by(view.table)];
+        for more in more.into_iter().flatten() {
+            title.push_str("  ");
+            title.push_str(&more);
         }
         let inner = self.panel(area, &title, panel, buf);
         view.render(inner, buf);
@@ -161,7 +163,8 @@ impl Screen<'_> {
     /// Draws a panel's rule with its title, heavy where the keys act on it; returns the room below, with a space at
     /// its right so that a neighbour stands apart.
     fn panel(&self, area: Rect, title: &str, panel: Option<Panel>, buf: &mut Buffer) -> Rect {
-        let focused = panel == Some(self.app.focus) && self.app.mode == Mode::Overview;
+        let has_panels = matches!(self.app.mode, Mode::Overview | Mode::Lanes);
+        let focused = has_panels && panel == Some(self.app.focused());
         let (line, tone) = if focused {
             ("━", Tone::Strong)
         } else {

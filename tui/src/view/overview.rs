@@ -23,7 +23,7 @@ const LEAST_FIGURES_ROWS: u16 = 8;
 const LEAST_CHART_ROWS: u16 = 8;
 
 /// Height of a panel with a table of so many rows.
-fn table_rows(rows: usize) -> u16 {
+pub(super) fn table_rows(rows: usize) -> u16 {
     rows.clamp(1, usize::from(u8::MAX)) as u16 + TABLE_FRAME_ROWS
 }
 
@@ -103,15 +103,15 @@ impl Screen<'_> {
         let both = lanes_rows + LEAST_TYPES_ROWS <= area.height;
         match self.app.focus {
             Panel::Workers => self.workers(view, area, buf),
-            Panel::Lanes | Panel::Types if both => {
+            _ if both => {
                 let [lanes, types] =
                     Layout::vertical([Constraint::Length(lanes_rows), Constraint::Fill(1)])
                         .areas(area);
                 self.lanes(view, lanes, buf);
                 self.types(view, types, buf);
             }
-            Panel::Lanes => self.lanes(view, area, buf),
             Panel::Types => self.types(view, area, buf),
+            _ => self.lanes(view, area, buf),
         }
     }
 
@@ -141,7 +141,7 @@ impl Screen<'_> {
 }
 
 /// The span that quantiles are over.
-fn window(view: &ServiceView) -> String {
+pub(super) fn window(view: &ServiceView) -> String {
     age(view.window_ns)
 }
 

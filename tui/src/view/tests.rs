@@ -22,8 +22,10 @@ use crate::{
     world::{Link, Update, World},
 };
 
-const MODES: [Mode; 5] = [
+const MODES: [Mode; 7] = [
     Mode::Overview,
+    Mode::Lanes,
+    Mode::Lane,
     Mode::Alerts,
     Mode::Snapshots,
     Mode::Help,
@@ -120,6 +122,7 @@ fn firing() -> App {
 fn on(mode: Mode) -> App {
     let mut app = firing();
     app.mode = mode;
+    app.lane = Some("1/api".to_owned());
     app
 }
 
@@ -159,6 +162,16 @@ fn overview_small() {
 #[test]
 fn overview_overflowing() {
     insta::assert_snapshot!(in_colour(&overflowing(), &SIZES[..2]));
+}
+
+#[test]
+fn lanes() {
+    insta::assert_snapshot!(in_colour(&on(Mode::Lanes), &SIZES));
+}
+
+#[test]
+fn one_lane() {
+    insta::assert_snapshot!(in_colour(&on(Mode::Lane), &SIZES));
 }
 
 #[test]
