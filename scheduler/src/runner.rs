@@ -100,10 +100,25 @@ struct Current {
     slow_at_ns: u64,
     /// What it waits for, once an await has had a label.
     waits: Option<Arc<WaitCell>>,
+    told_start: bool,
     /// It broke its promise of a heartbeat.
     zombie: bool,
     /// What the timer is set to; `u64::MAX` for not set.
     armed_ns: u64,
+}
+
+impl Current {
+    /// Tells the flight recorder that the job began, once. Not before its first poll is over: most short jobs end in it,
+    /// and then their end says when they began.
+    fn tell_start(&mut self) {
+        if !self.told_start {
+            self.told_start = true;
+            let header = self.run.job().header();
+            let started_ns = header.started_ns();
+            let wait_ns = started_ns.saturating_sub(header.ready_ns());
+            header.tell(RecordedKind::Started, started_ns, Some(wait_ns));
+        }
+    }
 }
 
 pub(crate) struct Runner {
@@ -154,6 +169,7 @@ impl Runner {
             Ok(Poll::Ready(end)) => Some(end),
             Ok(Poll::Pending) => {
                 current.run.job().header().set_polled(*now_ns);
+                current.tell_start();
                 None
             }
             Err(message) => Some(Self::stop(
@@ -193,6 +209,9 @@ impl Runner {
         now_ns: u64,
     ) -> Option<End> {
         let header = current.run.job().header();
+        if header.is_preempting() && !header.is_cancelling() {
+            current.run.job().signal_cancel();
+        }
         if header.is_cancelling() && current.grace_ends_ns.is_none() {
             let grace = header.lane.settings.cancel_grace;
             let grace = ax_probe::clock::duration_ns(grace);
@@ -246,7 +265,10 @@ impl Runner {
 
     /// Counts the end of `current`, tells its handle, and says what the runner does next. Takes it by value: an attempt
     /// ends once.
-    fn end(&self, current: Current, end: End, take: bool, now_ns: u64) -> Next {
+    fn end(&self, mut current: Current, end: End, take: bool, now_ns: u64) -> Next {
+        if end != End::Succeeded {
+            current.tell_start();
+        }
         let Current {
             mut run, zombie, ..
         } = current;
@@ -267,9 +289,7 @@ impl Runner {
             return next;
         }
         let reason = run.reason();
-        let retry = (end != End::Cancelled).then(|| next_attempt(run.job().header(), now_ns));
-        let again = retry
-            .flatten()
+        let again = next_attempt(run.job().header(), end, now_ns)
             .and_then(|again| Some((again, run.as_mut().give_back()?)));
         let ended = Ended {
             end,
@@ -281,7 +301,9 @@ impl Runner {
         let header = run.job().header();
         let run_ns = header.run_ns(now_ns);
         match (fate, again) {
-            (Some(Fate::Waits), Some(((kind, until_ns), error))) => {
+            // From here on it is the queue's, and may run again already.
+            (Some(Fate::Queued), _) => {}
+            (Some(Fate::Waits), Some((Again::After(kind, until_ns), error))) => {
                 header.task.retried(run_ns);
                 let backoff_ns =
                     (kind != WaitKind::Person).then(|| until_ns.saturating_sub(now_ns));
@@ -311,11 +333,10 @@ impl Runner {
                     self.lane.record(header, reason.clone(), now_ns);
                 }
                 if let Some((_, error)) = again {
-                    let cancelled = end == End::Cancelled;
-                    let error = if cancelled {
-                        JobError::Cancelled
-                    } else {
+                    let error = if end == ended.end {
                         error
+                    } else {
+                        JobError::Cancelled
                     };
                     run.as_mut().fail(error);
                 }
@@ -330,16 +351,28 @@ impl Runner {
     }
 }
 
-/// Whether a job whose attempt has failed is tried again: why it waits, and until when.
-fn next_attempt(header: &Header, now_ns: u64) -> Option<(WaitKind, u64)> {
+/// How a job whose attempt has ended comes to another one.
+#[derive(Clone, Copy)]
+enum Again {
+    /// It waits for this, until then.
+    After(WaitKind, u64),
+    /// It was preempted, and is queued at once.
+    Preempted,
+}
+
+/// Whether a job whose attempt has ended without success runs again.
+fn next_attempt(header: &Header, end: End, now_ns: u64) -> Option<Again> {
+    if end == End::Cancelled {
+        return header.is_preempting().then_some(Again::Preempted);
+    }
     let retry = header.plan()?.retry?;
     let retries_so_far = header.attempt() - 1;
     if retries_so_far < retry.retries {
         let wait = retry.backoff.wait(retries_so_far + 1, header.id.0);
         let until_ns = now_ns.saturating_add(duration_ns(wait));
-        Some((WaitKind::Retry, until_ns))
+        Some(Again::After(WaitKind::Retry, until_ns))
     } else {
-        retry.manual.then_some((WaitKind::Person, 0))
+        retry.manual.then_some(Again::After(WaitKind::Person, 0))
     }
 }
 
@@ -389,7 +422,6 @@ impl Future for Runner {
                     let header = job.header();
                     let wait_ns = now_ns.saturating_sub(header.ready_ns());
                     header.task.started_after(wait_ns);
-                    header.tell(RecordedKind::Started, now_ns, Some(wait_ns));
                     let plan = header.plan();
                     if let Some(plan) = plan {
                         plan.beat(now_ns);
@@ -400,6 +432,7 @@ impl Future for Runner {
                         timeout_at_ns: now_ns.saturating_add(header.timeout_ns()),
                         slow_at_ns: now_ns.saturating_add(slow_ns),
                         waits,
+                        told_start: false,
                         zombie: false,
                         place: Place::of(header),
                         run: job.start(),

@@ -26,7 +26,10 @@ async fn each_transition_of_a_job_is_recorded() {
     let lane = ax.lane("recorded").limit(1).capacity(1).open();
     let lane = lane.expect("valid settings");
 
-    let well = ax.job("well", |_| async { Ok::<_, Infallible>(()) });
+    let well = ax.job("well", |_| async {
+        tokio::task::yield_now().await;
+        Ok::<_, Infallible>(())
+    });
     let well = well.lane(&lane).submit().expect("room");
     let (well_id, well_trace) = (well.id(), well.trace());
     well.await.expect("ends well");
@@ -63,7 +66,14 @@ async fn each_transition_of_a_job_is_recorded() {
     let holds_id = holds.id();
     holds.await.expect_err("times out");
 
+    let at_once = ax.job("at_once", |_| async { Ok::<_, Infallible>(()) });
+    let at_once = at_once.lane(&lane).submit().expect("room");
+    let at_once_id = at_once.id();
+    at_once.await.expect("ends well");
+
     let dump = probe.recorded().expect("nobody else reads");
+    let of_at_once = kinds(&of_job(&dump, at_once_id));
+    assert_eq!(of_at_once, [Ready, RecordedKind::Succeeded]);
     let events = of_job(&dump, well_id);
     assert_eq!(
         kinds(&events),

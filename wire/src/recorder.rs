@@ -75,7 +75,8 @@ pub enum RecordedKind {
     Submitted,
     /// A job is queued; without a `submitted` before it, it was at once. No length.
     Ready,
-    /// A job began; its wait in the queue.
+    /// A job began; its wait in the queue. A job that ended well in its first poll has none: it began its run before its
+    /// end.
     Started,
     /// A job ended well; its run.
     Succeeded,

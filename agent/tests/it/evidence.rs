@@ -93,7 +93,7 @@ pub async fn report(service: &mut Peer, incident: Incident) -> Duration {
     sent.elapsed()
 }
 
-async fn view_where(
+pub async fn view_where(
     viewer: &mut Peer,
     service: &mut Peer,
     second: &mut u64,
@@ -130,7 +130,7 @@ pub async fn gone_view(
         .await
 }
 
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("can be listed");
     let paths = entries.map(|entry| entry.expect("is there").path());
     paths

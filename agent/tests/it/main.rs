@@ -7,5 +7,7 @@ mod captures;
 mod common;
 mod evidence;
 mod floods;
+mod full_disk;
+mod now;
 mod socket;
 mod window;

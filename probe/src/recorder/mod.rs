@@ -2,9 +2,9 @@
 //!
 //! Two rings: what goes well (submitted, ready, started, succeeded), and what is notable (every other end, refusals,
 //! retries, polls of 5 ms and more, stalls), which happy traffic cannot push out. Both keep the newest: the bytes are
-//! the bound, and the time that they cover is what comes of it. A job that goes well is three events of 40 bytes; with
-//! [`DEFAULT_RECORDER_BYTES`] the recorder covers the last 3 s at 10,000 jobs a second, 30 s at 1,000, and in either
-//! case the last 13,000 notable events. A dump says since when it is complete.
+//! the bound, and the time that they cover is what comes of it. A job that goes well is three events of 40 bytes, and two
+//! where it ends in its first poll; with [`DEFAULT_RECORDER_BYTES`] the recorder covers the last 3 s at 10,000 jobs a
+//! second, 30 s at 1,000, and in either case the last 13,000 notable events. A dump says since when it is complete.
 //!
 //! Recording takes neither a lock nor a system call; only the memory itself is made by the recording threads, 16 KiB at
 //! a time until all of it is there.
