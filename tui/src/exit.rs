@@ -9,6 +9,9 @@ pub const UNKNOWN: u8 = 3;
 /// The command line is wrong, or the dashboard was asked for where there is no terminal.
 pub const USAGE: u8 = 64;
 
+/// A file that was named cannot be read as what it should be (`EX_DATAERR`).
+pub const BAD_DATA: u8 = 65;
+
 /// What the command needs could not be started: an agent, or the demo service.
 pub const UNAVAILABLE: u8 = 69;
 

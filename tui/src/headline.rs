@@ -106,6 +106,10 @@ pub fn of_world(world: &World, shown: Option<InstanceId>) -> Vec<Headline> {
                 printable(&view.summary.service)
             ),
         ),
+        (Link::File { name }, None, None) => Headline::new(
+            Severity::Unknown,
+            format!("{} says nothing of a service", printable(name)),
+        ),
         (Link::Attached { socket } | Link::Embedded { socket }, None, None) => Headline::new(
             Severity::Unknown,
             format!("no service is connected; listening on {}", socket.display()),

@@ -1,8 +1,13 @@
 //! The command line: one file a command.
 
+mod bundle;
 mod capture;
 mod dashboard;
 mod demo;
+mod export;
+mod file;
+mod open;
+mod report;
 mod services;
 mod session;
 mod snapshots;
@@ -23,7 +28,8 @@ use serde::Serialize;
 use crate::{Hooks, event::Signals, exit, glyphs::Glyphs};
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done, 3 no such service, 64 wrong usage, 69 no agent or demo service could be started,
+Exit codes: 0 done, 3 no such service, 64 wrong usage, 65 a file is not what it should be,
+69 no agent or demo service could be started,
 70 a fault of ax-top, 74 input or output failed, 75 no snapshot now: try again later, 130 interrupted
 before there was anything to say.
 
@@ -56,6 +62,14 @@ enum Command {
     Capture(capture::Arguments),
     /// List the snapshots on disk, or remove some
     Snapshots(snapshots::Arguments),
+    /// Browse a snapshot in the terminal
+    Open(open::Arguments),
+    /// Make a page of HTML of a snapshot, for a browser
+    Report(report::Arguments),
+    /// Turn a snapshot into the format of another tool
+    Export(export::Arguments),
+    /// Pack a snapshot and its report into one redacted archive, to hand on
+    Bundle(bundle::Arguments),
     /// Start a demo service and look at it
     Demo(demo::Arguments),
     /// The demo service itself
@@ -74,6 +88,8 @@ enum Failure {
     #[error("{0}")]
     Unknown(String),
     #[error("{0}")]
+    BadData(String),
+    #[error("{0}")]
     Unavailable(String),
     #[error("{0}")]
     NotNow(String),
@@ -90,6 +106,7 @@ impl Failure {
         match self {
             Self::Usage(_) => exit::USAGE,
             Self::Unknown(_) => exit::UNKNOWN,
+            Self::BadData(_) => exit::BAD_DATA,
             Self::Unavailable(_) => exit::UNAVAILABLE,
             Self::NotNow(_) => exit::NOT_NOW,
             Self::Interrupted => exit::INTERRUPTED,
@@ -148,6 +165,10 @@ fn run(command: Option<Command>, hooks: Hooks, glyphs: Glyphs) -> Result<(), Fai
         Some(Command::Status(arguments)) => until_interrupted(status::run(&arguments)),
         Some(Command::Capture(arguments)) => until_interrupted(capture::run(&arguments)),
         Some(Command::Snapshots(arguments)) => until_interrupted(snapshots::run(&arguments)),
+        Some(Command::Open(arguments)) => open::run(&arguments, glyphs),
+        Some(Command::Bundle(arguments)) => bundle::run(&arguments),
+        Some(Command::Report(arguments)) => report::run(&arguments),
+        Some(Command::Export(arguments)) => export::run(&arguments),
         Some(Command::Watch(arguments)) => match until_interrupted(watch::run(&arguments)) {
             // It goes on until it is told to stop.
             Err(Failure::Interrupted) => Ok(()),
