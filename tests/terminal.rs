@@ -46,6 +46,7 @@ impl Terminal {
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_ax-top"));
         command.arg("demo");
         command.env("TERM", "xterm-256color");
+        command.env("LC_ALL", "C.UTF-8");
         command.env("TMPDIR", folder.path());
         command.env("XDG_STATE_HOME", folder.path());
         for variable in ["AX_SOCKET", "AX_DISABLE", "NO_COLOR", "STATE_DIRECTORY"] {
@@ -157,6 +158,10 @@ fn keys_arrive_a_stall_is_named_and_q_gives_the_terminal_back() {
     );
     terminal.press("?");
     terminal.shows(&["Help", "pick a service from the list"]);
+    terminal.press("2");
+    terminal.shows(&["[2 Lanes", "GET /rate", "Downstreams", "fetch_rate"]);
+    terminal.press("\r");
+    terminal.shows(&["Lane ", "Its limit, newest move first"]);
     terminal.press("7");
     terminal.shows(&["[7 Alerts"]);
     terminal.press("\t");
@@ -164,7 +169,7 @@ fn keys_arrive_a_stall_is_named_and_q_gives_the_terminal_back() {
     terminal.press("c");
     terminal.shows(&["snapshot written: /", "asked for"]);
     terminal.press("1>");
-    terminal.shows(&["[1 Overview", "Lanes, times in ms  by lane"]);
+    terminal.shows(&["[1 Overview", "done/s over 2 s  by lane"]);
     terminal.press(" ");
     terminal.shows(&["FROZEN since"]);
     terminal.press(" ");

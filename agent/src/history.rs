@@ -7,7 +7,7 @@
 //! | lag points of the last minute | 8,192 | 0.5 MiB |
 //! | histograms of downstreams | two each, like those of types | 4 MiB (65 of them, each slot full), 0.1 MiB for five real ones |
 //! | stalls, observer gaps | 64 each | 30 KiB |
-//! | charts that another agent kept before | 1,024 seconds | 0.3 MiB |
+//! | charts that another agent, or the service itself, kept before | 1,024 seconds | 0.3 MiB (4 workers) |
 //!
 //! The same figures a minute for 25 hours will stand beside [`ServiceHistory::seconds`], made from seconds as they
 //! leave. Everything is fed with frames and a [`Now`] and asks no clock, so that a replay and a test feed it the same way.
@@ -156,10 +156,15 @@ impl ServiceHistory {
         self.heard_mono_ns = now.mono_ns;
     }
 
-    /// Takes charts that another agent kept of this instance, oldest first: viewers get them before its own seconds.
+    /// Takes charts that another agent or the service itself kept of this instance, oldest first: viewers get them before
+    /// our own seconds. They take the place of what was taken before of the same time.
     pub fn recall(&mut self, mut points: Vec<Point>) {
-        points.drain(..points.len().saturating_sub(MAX_SECONDS));
-        self.earlier = points;
+        if let Some(first) = points.first().map(|point| point.at_unix_ns) {
+            self.earlier.retain(|point| point.at_unix_ns < first);
+        }
+        self.earlier.append(&mut points);
+        let excess = self.earlier.len().saturating_sub(MAX_SECONDS);
+        self.earlier.drain(..excess);
     }
 
     /// Takes a sample. Returns how many lanes and types found no place.

@@ -10,6 +10,7 @@ use ax_wire::{
         TypeSample,
     },
     stack::{MAX_FRAMES, ThreadStack},
+    view::Backfill,
 };
 
 use crate::{
@@ -26,6 +27,9 @@ pub(crate) use self::incident::clean_incident;
 mod incident;
 #[cfg(test)]
 mod tests;
+
+/// Points of the charts that a service kept itself: ten minutes, twice what a probe keeps.
+const MAX_OWN_POINTS: usize = 600;
 
 /// Features that a service may name.
 const MAX_FEATURES: usize = 32;
@@ -135,6 +139,18 @@ pub(crate) fn clean_hello(hello: &mut Hello) {
     hello.features.iter_mut().for_each(clean);
     cut(&mut hello.runtimes, MAX_RUNTIMES, &mut folded);
     hello.runtimes.iter_mut().for_each(clean_runtime);
+}
+
+/// Cuts the charts that a service kept itself, and puts them in the order of their time. Returns how many points were cut.
+pub(crate) fn clean_backfill(charts: &mut Backfill) -> u64 {
+    let (mut folded, mut workers) = (0, 0);
+    cut_oldest(&mut charts.points, MAX_OWN_POINTS, &mut folded);
+    for point in &mut charts.points {
+        // Not counted: each sample tells the workers again, and is counted.
+        cut(&mut point.busy_shares, MAX_WORKERS, &mut workers);
+    }
+    charts.points.sort_by_key(|point| point.at_unix_ns);
+    folded
 }
 
 /// Cleans every text of a batch of events, and cuts it. Returns how many events were cut.

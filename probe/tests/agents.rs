@@ -120,6 +120,37 @@ fn the_last_guard_to_be_dropped_says_goodbye() {
 }
 
 #[test]
+fn the_first_agent_gets_the_charts_from_before_it_came() {
+    let _turn = turn();
+    let (agent, runtime) = (FakeAgent::start(), runtime());
+    let hidden = agent.socket().with_extension("hidden");
+    std::fs::rename(agent.socket(), &hidden).expect("renames");
+    let probe = install(&runtime, &agent.socket());
+    std::thread::sleep(Duration::from_millis(2_500));
+    std::fs::rename(&hidden, agent.socket()).expect("renames");
+    samples_after_now(&agent);
+    probe.shutdown();
+    let frames = agent.frames();
+    // Before any sample, so that viewers get it with the first one.
+    let [ToAgent::Hello(hello), ToAgent::Backfill(charts), later @ ..] = frames.as_slice() else {
+        panic!("{frames:?}");
+    };
+    let again = |frame: &ToAgent| matches!(frame, ToAgent::Backfill(_));
+    assert!(!later.iter().any(again), "once for each connection");
+    assert_eq!(charts.instance, hello.instance);
+    assert!(charts.points.len() >= 2, "{charts:?}");
+    assert!(
+        charts
+            .points
+            .iter()
+            .map(|point| point.at_unix_ns)
+            .is_sorted()
+    );
+    let last = charts.points.last().expect("some");
+    assert!(last.lag_max_ns.is_some() && last.cpus_used.is_some());
+}
+
+#[test]
 fn an_agent_gets_hello_then_samples_then_goodbye() {
     let _turn = turn();
     let (agent, runtime) = (FakeAgent::start(), runtime());

@@ -23,6 +23,7 @@ use crate::{
     exit,
     glyphs::Glyphs,
     keys,
+    opened::Opened,
     theme::Theme,
     view::Screen,
     world::{Update, World},
@@ -60,12 +61,36 @@ pub async fn run(
     let result = dashboard
         .follow(sockets, &mut terminal, &mut signals, &mut service)
         .await;
+    give_back(terminal);
+    result
+}
+
+/// Shows a snapshot file until the user or a signal ends it; gives the terminal back like [`run`].
+///
+/// # Errors
+///
+/// The terminal cannot be set up, read or written.
+pub async fn browse(opened: Opened, glyphs: Glyphs) -> io::Result<()> {
+    let mut signals = Signals::new()?;
+    let mut terminal = ratatui::try_init()?;
+    end_with_any_panic();
+    let mut dashboard = Dashboard {
+        app: App::of_file(opened, TimeZone::system()),
+        live: World::new(),
+        theme: Theme::from_env(),
+        glyphs,
+    };
+    let result = dashboard.stand_still(&mut terminal, &mut signals).await;
+    give_back(terminal);
+    result
+}
+
+fn give_back(terminal: DefaultTerminal) {
     if ratatui::try_restore().is_err() {
         // The terminal is gone. Dropped, it would complain on a standard error that is gone too, which panics, and what
         // the caller has still to clean up would stay.
         std::mem::forget(terminal);
     }
-    result
 }
 
 struct Dashboard {
@@ -114,6 +139,30 @@ impl Dashboard {
                     next_frame = Instant::now() + FRAME;
                     changed = false;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    async fn stand_still(
+        &mut self,
+        terminal: &mut DefaultTerminal,
+        signals: &mut Signals,
+    ) -> io::Result<()> {
+        let mut input = EventStream::new();
+        while !self.app.quit {
+            self.draw(terminal)?;
+            tokio::select! {
+                event = input.next() => match event.transpose()? {
+                    Some(Event::Key(key)) if key.kind != KeyEventKind::Release => {
+                        if let Some(action) = keys::action(&key) {
+                            self.app.update(action, now_unix_ns());
+                        }
+                    }
+                    Some(_) => {}
+                    None => return Err(io::ErrorKind::UnexpectedEof.into()),
+                },
+                () = signals.any() => return Ok(()),
             }
         }
         Ok(())

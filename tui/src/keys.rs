@@ -34,6 +34,16 @@ pub enum Action {
     PreviousService,
 }
 
+impl Action {
+    /// Whether it needs a service that runs.
+    pub fn is_live(self) -> bool {
+        matches!(
+            self,
+            Self::Capture | Self::Freeze | Self::Resume | Self::Toggle(Mode::Services)
+        )
+    }
+}
+
 /// One line of the table.
 pub struct Binding {
     pub keys: &'static [(KeyCode, KeyModifiers)],
@@ -98,6 +108,13 @@ pub const BINDINGS: &[Binding] = &[
         label: "8",
         action: Action::Open(Mode::Snapshots),
         help: "snapshots: evidence on disk",
+        footer: None,
+    },
+    Binding {
+        keys: &[key('9')],
+        label: "9",
+        action: Action::Open(Mode::Evidence),
+        help: "evidence: running jobs and queue (ax-top open FILE)",
         footer: None,
     },
     Binding {

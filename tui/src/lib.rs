@@ -15,12 +15,16 @@ mod client;
 mod demo;
 mod event;
 pub mod exit;
+mod export;
 #[cfg(test)]
 mod fixture;
 mod format;
 mod glyphs;
 mod headline;
 mod keys;
+mod lives;
+mod opened;
+mod report;
 mod theme;
 mod view;
 mod widget;

@@ -37,6 +37,8 @@ pub enum Link {
     Attached { socket: PathBuf },
     /// The agent runs inside this process.
     Embedded { socket: PathBuf },
+    /// There is no agent: the figures are those of a snapshot file, and stand still.
+    File { name: String },
 }
 
 impl Link {

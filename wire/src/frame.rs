@@ -25,6 +25,8 @@ pub const MAX_FRAME_BYTES: usize = 8 * 1024 * 1024;
 pub enum ToAgent {
     /// The first frame of a service.
     Hello(Box<Hello>),
+    /// The charts that the service itself kept while no agent watched it: once, after its hello was taken.
+    Backfill(Backfill),
     /// Once a second.
     Sample(Box<Sample>),
     /// When something happened.

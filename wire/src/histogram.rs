@@ -28,9 +28,9 @@ pub struct LatencyHistogram {
 enum Counts {
     /// Ready to be recorded into.
     Dense(Histogram<u32>),
-    /// As read: the filled buckets in order. A reader of thousands a second mostly passes them on, and making each
+    /// As read: the filled buckets in order, by index. A reader of thousands a second mostly passes them on, and making each
     /// dense would be most of its work.
-    Sparse(Vec<(u64, u32)>),
+    Sparse(Vec<(u16, u32)>),
 }
 
 /// Equal when the same buckets hold the same counts, in whichever form.
@@ -60,7 +60,12 @@ impl LatencyHistogram {
     #[must_use]
     pub fn from_buckets_us(filled: Vec<(u64, u32)>, max_ns: u64) -> Self {
         Self {
-            counts: Counts::Sparse(filled),
+            counts: Counts::Sparse(
+                filled
+                    .into_iter()
+                    .map(|(us, count)| (bucket_index(us.clamp(1, MAX_US)) as u16, count))
+                    .collect(),
+            ),
             max_ns,
         }
     }
@@ -124,7 +129,11 @@ impl LatencyHistogram {
             .into_iter()
             .flat_map(Histogram::iter_recorded)
             .map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value()))
-            .chain(sparse.iter().copied())
+            .chain(
+                sparse
+                    .iter()
+                    .map(|(index, count)| (highest_us(*index), *count)),
+            )
     }
 
     /// Takes back what [`Self::buckets_us`] gave.
@@ -232,10 +241,10 @@ fn empty() -> Histogram<u32> {
     counts.expect("the bounds are constants that the crate accepts")
 }
 
-fn densify(filled: &[(u64, u32)]) -> Histogram<u32> {
+fn densify(filled: &[(u16, u32)]) -> Histogram<u32> {
     let mut dense = empty();
-    for (us, count) in filled {
-        dense.saturating_record_n((*us).clamp(1, MAX_US), *count);
+    for (index, count) in filled {
+        dense.saturating_record_n(highest_us(*index).max(1), *count);
     }
     dense
 }
@@ -270,10 +279,10 @@ fn check_header(raw: &[u8]) -> Result<(), &'static str> {
 }
 
 /// The filled buckets of a raw V2 payload: each number is a count, or, negative, how many empty buckets follow.
-fn read_counts(mut payload: &[u8]) -> Result<Vec<(u64, u32)>, &'static str> {
+fn read_counts(mut payload: &[u8]) -> Result<Vec<(u16, u32)>, &'static str> {
     const END: u64 = bucket_index(MAX_US) + 1;
-    // A bucket takes a byte or more, so that the list never grows: there are thousands of these a second.
-    let mut filled = Vec::with_capacity(payload.len().min(END as usize));
+    // A bucket takes a byte or more, and most have a gap before them: the list seldom grows, and is seldom much too long.
+    let mut filled = Vec::with_capacity((payload.len() / 2).min(END as usize));
     let mut index = 0_u64;
     while !payload.is_empty() {
         let number = read_zigzag(&mut payload).ok_or("histogram ends inside a number")?;
@@ -287,8 +296,7 @@ fn read_counts(mut payload: &[u8]) -> Result<Vec<(u64, u32)>, &'static str> {
             if index >= END {
                 return Err("histogram has a bucket beyond 24 h");
             }
-            // Our bounds end inside the last bucket.
-            filled.push((bucket_highest_us(index).min(MAX_US), count));
+            filled.push((index as u16, count));
         }
         index = index.saturating_add(1);
     }
@@ -317,7 +325,12 @@ const fn bucket_index(us: u64) -> u64 {
     ((shift as u64) << 7) + (us >> shift)
 }
 
-/// The longest duration of a bucket.
+/// The longest duration of a bucket; our bounds end inside the last one.
+fn highest_us(index: u16) -> u64 {
+    bucket_highest_us(index.into()).min(MAX_US)
+}
+
+/// The longest duration of a bucket, whatever the bounds.
 const fn bucket_highest_us(index: u64) -> u64 {
     if index < 256 {
         return index;

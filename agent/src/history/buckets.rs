@@ -89,9 +89,10 @@ impl SparseHistogram {
     #[must_use]
     pub fn quantiles(&self) -> Quantiles {
         let filled = self.filled();
-        let filled = filled.map(|(bucket, count)| (bucket, u64::from(count)));
-        let count = filled.clone().map(|(_, count)| count).sum();
-        quantiles(filled, count, self.max_ns)
+        let count = filled.clone().map(|(_, count)| u64::from(count)).sum();
+        let mut search = Search::new(count);
+        filled.for_each(|(bucket, count)| search.pass(bucket, count.into()));
+        search.figures(self.max_ns)
     }
 
     /// Packs buckets in order, made coarser until they are few enough.
@@ -186,8 +187,30 @@ impl Default for Tally {
 impl Tally {
     /// Adds all of a histogram.
     pub fn add(&mut self, sparse: &SparseHistogram) {
-        for (bucket, count) in sparse.filled() {
-            let index = usize::from(bucket.0);
+        let mut bucket = 0;
+        let mut rest = &*sparse.packed;
+        loop {
+            let (distance, count);
+            // Nearly all are of a byte each, and this is where most of a view's time goes.
+            match *rest {
+                [near, few, ref after @ ..] if (near | few) < 0x80 => {
+                    (distance, count) = (u16::from(near), u32::from(few));
+                    rest = after;
+                }
+                [] => break,
+                _ => {
+                    let mut bytes = rest.iter();
+                    let (Some(far), Some(many)) =
+                        (take_leb128(&mut bytes), take_leb128(&mut bytes))
+                    else {
+                        break;
+                    };
+                    (distance, count) = (far as u16, many);
+                    rest = bytes.as_slice();
+                }
+            }
+            bucket += distance;
+            let index = usize::from(bucket);
             self.counts[index] += u64::from(count);
             self.filled[index / 64] |= 1 << (index % 64);
             self.total += u64::from(count);
@@ -209,7 +232,20 @@ impl Tally {
 
     /// The figures of all that was added, which is then forgotten.
     pub fn take(&mut self) -> Quantiles {
-        let figures = quantiles(self.filled(), self.total, self.max_ns);
+        let mut search = Search::new(self.total);
+        let words = self.filled.iter().enumerate();
+        for (position, word) in words.filter(|(_, word)| **word != 0) {
+            let first = position * 64;
+            let together = self.counts[first..first + 64].iter().sum();
+            if search.reaches_within(together) {
+                for bit in bits(*word) {
+                    search.pass(Bucket((first + bit) as u16), self.counts[first + bit]);
+                }
+            } else {
+                search.below += together;
+            }
+        }
+        let figures = search.figures(self.max_ns);
         self.clear();
         figures
     }
@@ -239,10 +275,12 @@ impl Tally {
     }
 
     fn clear(&mut self) {
-        for index in indices(&self.filled) {
-            self.counts[index] = 0;
+        for (position, word) in self.filled.iter_mut().enumerate() {
+            if *word != 0 {
+                self.counts[position * 64..][..64].fill(0);
+                *word = 0;
+            }
         }
-        self.filled = [0; WORDS];
         self.total = 0;
         self.max_ns = 0;
     }
@@ -251,44 +289,71 @@ impl Tally {
 /// The bits that are set, lowest first.
 fn indices(words: &[u64; WORDS]) -> impl Iterator<Item = usize> {
     let words = words.iter().enumerate();
-    words.flat_map(|(position, word)| {
-        let mut rest = *word;
-        std::iter::from_fn(move || {
-            let bit = rest.trailing_zeros();
-            (rest != 0).then(|| {
-                rest &= rest - 1;
-                position * 64 + bit as usize
-            })
+    words.flat_map(|(position, word)| bits(*word).map(move |bit| position * 64 + bit))
+}
+
+fn bits(word: u64) -> impl Iterator<Item = usize> {
+    let mut rest = word;
+    std::iter::from_fn(move || {
+        let bit = rest.trailing_zeros();
+        (rest != 0).then(|| {
+            rest &= rest - 1;
+            bit as usize
         })
     })
 }
 
-/// The figures of `count` recordings in buckets in order. A quantile is the highest value of its bucket, and never above the exact maximum.
-fn quantiles(buckets: impl Iterator<Item = (Bucket, u64)>, count: u64, max_ns: u64) -> Quantiles {
-    if count == 0 {
-        return Quantiles::default();
-    }
-    let rank = |quantile: f64| ((quantile * count as f64).ceil() as u64).clamp(1, count);
-    let ranks = [rank(0.5), rank(0.9), rank(0.99)];
-    let mut found = [None; 3];
-    let mut next = 0;
-    let mut below = 0;
-    for (bucket, n) in buckets {
-        below += n;
-        while next < ranks.len() && below >= ranks[next] {
-            found[next] = Some(bucket.highest_ns().min(max_ns));
-            next += 1;
+/// Looks for the quantiles of `count` recordings, which pass by in the order of their buckets. A quantile is the highest
+/// value of its bucket, and never above the exact maximum.
+struct Search {
+    count: u64,
+    /// Those that have passed.
+    below: u64,
+    ranks: [u64; 3],
+    found: [Bucket; 3],
+    next: usize,
+}
+
+impl Search {
+    fn new(count: u64) -> Self {
+        let rank = |quantile: f64| ((quantile * count as f64).ceil() as u64).max(1);
+        Self {
+            count,
+            below: 0,
+            ranks: [rank(0.5), rank(0.9), rank(0.99)].map(|rank| rank.min(count)),
+            found: [Bucket::default(); 3],
+            next: 0,
         }
-        if next == ranks.len() {
-            break;
-        }
     }
-    Quantiles {
-        count,
-        p50_ns: found[0],
-        p90_ns: found[1],
-        p99_ns: found[2],
-        max_ns: Some(max_ns),
+
+    /// Whether a quantile is among the next so many.
+    fn reaches_within(&self, many: u64) -> bool {
+        let rank = self.ranks.get(self.next);
+        rank.is_some_and(|rank| self.below + many >= *rank)
+    }
+
+    fn pass(&mut self, bucket: Bucket, many: u64) {
+        while self.reaches_within(many) {
+            self.found[self.next] = bucket;
+            self.next += 1;
+        }
+        self.below += many;
+    }
+
+    fn figures(&self, max_ns: u64) -> Quantiles {
+        if self.count == 0 {
+            return Quantiles::default();
+        }
+        let [p50_ns, p90_ns, p99_ns] = self
+            .found
+            .map(|bucket| Some(bucket.highest_ns().min(max_ns)));
+        Quantiles {
+            count: self.count,
+            p50_ns,
+            p90_ns,
+            p99_ns,
+            max_ns: Some(max_ns),
+        }
     }
 }
 

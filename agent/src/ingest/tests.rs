@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fs, path::Path, slice};
 use ax_wire::{LatencyHistogram, ToAgent, frame, recorder::MAX_RECORDED_EVENTS};
 use serde_json::{Map, Value, json};
 
-use super::{CleanSample, clean_events, clean_hello, clean_incident};
+use super::{CleanSample, clean_backfill, clean_events, clean_hello, clean_incident};
 use crate::{
     alert::{Book, Quiet, default_rules},
     clock::Now,
@@ -131,6 +131,7 @@ impl<'a> Hostile<'a> {
             .and_then(Value::as_str);
         match kind.unwrap_or_else(|| panic!("no type in {schema}")) {
             "boolean" => json!(true),
+            "number" => json!(f64::MAX),
             "integer" if self.variant.is_multiple_of(2) => json!(self.variant + 1),
             "integer" => {
                 let bits: u32 = match schema["format"].as_str() {
@@ -186,6 +187,10 @@ fn ingested(line: &[u8]) -> Option<(ToAgent, Value)> {
         ToAgent::Incident(mut incident) => {
             clean_incident(&mut incident);
             ToAgent::Incident(incident)
+        }
+        ToAgent::Backfill(mut charts) => {
+            clean_backfill(&mut charts);
+            ToAgent::Backfill(charts)
         }
         // They have neither a text nor a list.
         ToAgent::Goodbye | ToAgent::Subscribe(_) | ToAgent::Capture(_) | ToAgent::Unknown => {

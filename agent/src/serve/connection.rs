@@ -36,7 +36,7 @@ use super::{
 use crate::{
     access::{Peer, Sees},
     config::{Config, MAX_FRAMES_PER_SECOND},
-    ingest::{CleanSample, clean_events, clean_hello, clean_incident},
+    ingest::{CleanSample, clean_backfill, clean_events, clean_hello, clean_incident},
 };
 
 /// How long a peer may take to read why its connection closes.
@@ -291,6 +291,10 @@ fn from_service(frame: ToAgent) -> Result<Option<FromService>, Close> {
         ToAgent::Hello(mut hello) => {
             clean_hello(&mut hello);
             FromService::HelloAgain(hello)
+        }
+        ToAgent::Backfill(mut charts) => {
+            let folded = clean_backfill(&mut charts);
+            FromService::Backfill(charts, folded)
         }
         ToAgent::Sample(sample) => FromService::Sample(Box::new(CleanSample::from(*sample))),
         ToAgent::Events(mut events) => {

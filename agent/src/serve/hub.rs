@@ -242,6 +242,10 @@ impl Hub {
                 Loss::BadFrame.count(&mut service.dropped);
                 Loss::BadFrame.count(&mut self.dropped);
             }
+            FromService::Backfill(charts, folded) => {
+                count_folded(folded, service, &mut self.dropped);
+                service.history.recall(charts.points);
+            }
             FromService::Sample(sample) => {
                 let suppressed = sample.sample.incidents_suppressed_total;
                 self.evidence

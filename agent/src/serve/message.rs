@@ -1,6 +1,12 @@
 //! What the hub is told, and the way to tell it.
 
-use ax_wire::{InstanceId, event::Events, hello::Hello, incident::Incident, view::AgentDropped};
+use ax_wire::{
+    InstanceId,
+    event::Events,
+    hello::Hello,
+    incident::Incident,
+    view::{AgentDropped, Backfill},
+};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{connection::ConnectionId, service::Speaker, viewers::Queue};
@@ -36,6 +42,8 @@ impl Loss {
 #[derive(Debug)]
 pub(super) enum FromService {
     HelloAgain(Box<Hello>),
+    /// With how many points were cut.
+    Backfill(Backfill, u64),
     Sample(Box<CleanSample>),
     /// With how many events were cut.
     Events(Events, u64),

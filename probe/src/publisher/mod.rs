@@ -18,6 +18,7 @@ use ax_wire::{
     event::Events,
     hello::{ClockAnchor, Hello, PROTOCOL},
     incident::Reason,
+    view::Backfill,
 };
 
 pub(crate) use self::sample::{dropped, runtime_samples};
@@ -206,6 +207,14 @@ impl Publisher {
                     self.logged = None;
                     self.sample_at_ns = now_ns;
                     self.shared.outbox.lock().connected = true;
+                    // What happened while no agent was there. It has less than a hundred kilobytes.
+                    let charts = ToAgent::Backfill(Backfill {
+                        instance: self.instance,
+                        points: self.history.points(),
+                    });
+                    if link.push(charts).is_err() {
+                        self.sampler.count_dropped();
+                    }
                     return Ok(State::Connected { link });
                 }
                 ToService::Refused(refused) => return Err(refusal(&link, refused.reason)),

@@ -13,19 +13,23 @@ use jiff::tz::TimeZone;
 use crate::{
     format::printable,
     keys::Action,
+    opened::Opened,
     theme::Tone,
     view::{
-        alerts::{ALERTS, AlertRow},
+        alerts::ALERTS,
         downstreams::DOWNSTREAMS,
+        evidence::{EVIDENCE, evidence_rows},
         lanes::{LANES, LANES_IN_FULL},
         routes::{ROUTES, route_rows},
-        services::{SERVICES, ServiceRow},
-        snapshots::{SNAPSHOTS, SnapshotRow},
+        services::SERVICES,
+        snapshots::SNAPSHOTS,
         types::TYPES,
     },
     widget::table::{RowKey, SortBy, Step, TableState},
     world::{Link, ServiceFeed, World, last_words},
 };
+
+mod rows;
 
 /// How long the footer tells what became of a wish.
 const NOTE_NS: u64 = 15_000_000_000;
@@ -39,6 +43,8 @@ pub enum Mode {
     Lane,
     Alerts,
     Snapshots,
+    /// Running jobs and queue, of a snapshot file that was opened.
+    Evidence,
     Help,
     Services,
 }
@@ -60,6 +66,7 @@ pub const SCREENS: &[(Mode, char, &str)] = &[
     (Mode::Lanes, '2', "Lanes"),
     (Mode::Alerts, '7', "Alerts"),
     (Mode::Snapshots, '8', "Snapshots"),
+    (Mode::Evidence, '9', "Evidence"),
 ];
 
 /// Which panel the keys act on.
@@ -94,6 +101,8 @@ pub enum Pace {
     Frozen {
         since_unix_ns: u64,
     },
+    /// There is nothing to follow: a snapshot file is shown.
+    Still,
 }
 
 /// The demo service of `ax-top demo`.
@@ -138,6 +147,9 @@ pub struct App {
     pub first_help_line: usize,
     /// The first worker that is drawn, where not all find room.
     pub first_worker: usize,
+    pub evidence: TableState,
+    /// The snapshot file that is shown.
+    pub opened: Option<Arc<Opened>>,
     pub demo: Option<DemoNote>,
     pub note: Option<Note>,
     pub quit: bool,
@@ -166,6 +178,8 @@ impl App {
             services: TableState::default(),
             alerts: TableState::default(),
             snapshots: TableState::default(),
+            evidence: TableState::default(),
+            opened: None,
             first_help_line: 0,
             first_worker: 0,
             demo,
@@ -174,6 +188,26 @@ impl App {
             width: u16::MAX,
             zone,
         }
+    }
+
+    /// Shows a snapshot file.
+    pub fn of_file(opened: Opened, zone: TimeZone) -> Self {
+        let mut app = Self::new(None, zone);
+        app.take(opened.world());
+        app.pace = Pace::Still;
+        app.evidence.sync(&EVIDENCE, &evidence_rows(&opened));
+        app.opened = Some(Arc::new(opened));
+        app
+    }
+
+    /// The screens that there are for what is shown.
+    pub fn screens(
+        &self,
+    ) -> impl Iterator<Item = &'static (Mode, char, &'static str)> + Clone + use<> {
+        let of_file = self.opened.is_some();
+        SCREENS
+            .iter()
+            .filter(move |(mode, ..)| of_file || *mode != Mode::Evidence)
     }
 
     /// Shows a newer world, unless the screen is frozen. Returns whether it did.
@@ -190,12 +224,20 @@ impl App {
     pub fn update(&mut self, action: Action, now_unix_ns: u64) -> Option<Capture> {
         // Who presses a key has read it.
         self.note = None;
+        let of_file = self.opened.is_some();
         match action {
+            live if of_file && live.is_live() => {
+                self.say("a snapshot file stands still", Tone::Plain, now_unix_ns);
+            }
+            Action::Open(Mode::Evidence) if !of_file => {
+                let text = "of a snapshot alone: ax-top open FILE";
+                self.say(text, Tone::Plain, now_unix_ns);
+            }
             Action::Quit => self.quit = true,
             Action::Open(screen) => self.mode = screen,
             Action::Toggle(page) => self.toggle(page),
             Action::NextScreen => self.turn_screen(1),
-            Action::PreviousScreen => self.turn_screen(SCREENS.len() - 1),
+            Action::PreviousScreen => self.turn_screen(self.screens().count() - 1),
             Action::Capture => return self.capture(now_unix_ns),
             Action::Back if self.mode == Mode::Lane => self.mode = Mode::Lanes,
             Action::Back => self.mode = Mode::Overview,
@@ -271,47 +313,6 @@ impl App {
                 .is_none_or(|view| view.summary.state == ServiceState::Live)
     }
 
-    /// The rows of the list of services.
-    pub fn service_rows(&self) -> Vec<ServiceRow> {
-        self.world
-            .services
-            .iter()
-            .map(|summary| ServiceRow {
-                summary: summary.clone(),
-                now_unix_ns: self.world.now_unix_ns,
-                shown: Some(summary.instance) == self.shown,
-            })
-            .collect()
-    }
-
-    /// The rows of the list of alerts.
-    pub fn alert_rows(&self) -> Vec<AlertRow> {
-        let alerts = self.view().map(|view| view.alerts.as_slice());
-        alerts
-            .unwrap_or_default()
-            .iter()
-            .map(|alert| AlertRow {
-                alert: alert.clone(),
-                now_unix_ns: self.world.now_unix_ns,
-                zone: self.zone.clone(),
-            })
-            .collect()
-    }
-
-    /// The rows of the list of snapshots.
-    pub fn snapshot_rows(&self) -> Vec<SnapshotRow> {
-        let snapshots = self.view().map(|view| view.snapshots.as_slice());
-        snapshots
-            .unwrap_or_default()
-            .iter()
-            .map(|snapshot| SnapshotRow {
-                snapshot: snapshot.clone(),
-                now_unix_ns: self.world.now_unix_ns,
-                zone: self.zone.clone(),
-            })
-            .collect()
-    }
-
     /// How many alerts of the service that is shown fire.
     pub fn firing(&self) -> usize {
         let firing = |view: &ServiceView| {
@@ -343,11 +344,11 @@ impl App {
 
     /// Opens the screen that stands `by` places further; from a page over the screens, the first.
     fn turn_screen(&mut self, by: usize) {
-        let at = SCREENS
-            .iter()
-            .position(|(mode, ..)| *mode == self.mode.screen());
-        let next = at.map_or(0, |at| (at + by) % SCREENS.len());
-        self.mode = SCREENS[next].0;
+        let mut screens = self.screens().map(|(mode, ..)| *mode);
+        let open = self.mode.screen();
+        let at = screens.clone().position(|mode| mode == open);
+        let next = at.map_or(0, |at| (at + by) % screens.clone().count());
+        self.mode = screens.nth(next).unwrap_or(Mode::Overview);
     }
 
     fn capture(&mut self, now_unix_ns: u64) -> Option<Capture> {
@@ -439,6 +440,7 @@ impl App {
             (Mode::Services, _) => self.services.step(step),
             (Mode::Alerts, _) => self.alerts.step(step),
             (Mode::Snapshots, _) => self.snapshots.step(step),
+            (Mode::Evidence, _) => self.evidence.step(step),
             (Mode::Lane, _) => {}
             (Mode::Lanes, Panel::Lanes) => self.flow_lanes.step(step),
             (_, Panel::Routes) => self.routes.step(step),
@@ -467,6 +469,10 @@ impl App {
             Mode::Snapshots => {
                 let rows = self.snapshot_rows();
                 self.snapshots.sort(&SNAPSHOTS, &rows, by, width);
+            }
+            Mode::Evidence => {
+                let rows = self.evidence_rows();
+                self.evidence.sort(&EVIDENCE, &rows, by, width);
             }
             Mode::Overview | Mode::Lanes => self.sort_panel(by, width),
             Mode::Help | Mode::Lane => {}

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ax_wire::{
     frame::{Capture, Captured},
+    incident::SnapshotSummary,
     view::{ServiceState, ServiceSummary},
 };
 use tokio::time::timeout;
@@ -32,7 +33,21 @@ pub struct Arguments {
 
 /// Runs the command.
 pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let wanted = Some(arguments.service.as_str());
+    let snapshot = take(&arguments.service).await?;
+    if arguments.json {
+        print_json(&snapshot)
+    } else {
+        print(&format!("{}\n", printable(&snapshot.path)))
+    }
+}
+
+/// Takes a snapshot of the service with this name or pid.
+///
+/// # Errors
+///
+/// There is none such, several, or the agent took none: the text says which.
+pub async fn take(service: &str) -> Result<SnapshotSummary, Failure> {
+    let wanted = Some(service);
     let mut session = Session::start(Sockets::from_env());
     let is_there = |world: &World| {
         world
@@ -50,14 +65,9 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
             ANSWER_WITHIN.as_secs()
         )))
     })?;
-    let snapshot = captured
+    captured
         .outcome
-        .map_err(|why| Failure::NotNow(format!("no snapshot: {}", printable(&why))))?;
-    if arguments.json {
-        print_json(&snapshot)
-    } else {
-        print(&format!("{}\n", printable(&snapshot.path)))
-    }
+        .map_err(|why| Failure::NotNow(format!("no snapshot: {}", printable(&why))))
 }
 
 /// The one service that can be asked.

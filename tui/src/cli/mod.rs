@@ -1,8 +1,13 @@
 //! The command line: one file a command.
 
+mod bundle;
 mod capture;
 mod dashboard;
 mod demo;
+mod export;
+mod file;
+mod open;
+mod report;
 mod services;
 mod session;
 mod snapshots;
@@ -60,6 +65,14 @@ enum Command {
     Snapshots(snapshots::Arguments),
     /// Name the functions in the stacks of a snapshot, from the file of the build
     Symbolize(symbolize::Arguments),
+    /// Browse a snapshot in the terminal
+    Open(open::Arguments),
+    /// Make a page of HTML of a snapshot, for a browser
+    Report(report::Arguments),
+    /// Turn a snapshot into the format of another tool
+    Export(export::Arguments),
+    /// Pack a snapshot and its report into one redacted archive, to hand on
+    Bundle(bundle::Arguments),
     /// Start a demo service and look at it
     Demo(demo::Arguments),
     /// The demo service itself
@@ -159,6 +172,10 @@ fn run(command: Option<Command>, hooks: Hooks, glyphs: Glyphs) -> Result<(), Fai
         Some(Command::Capture(arguments)) => until_interrupted(capture::run(&arguments)),
         Some(Command::Snapshots(arguments)) => until_interrupted(snapshots::run(&arguments)),
         Some(Command::Symbolize(arguments)) => symbolize::run(&arguments),
+        Some(Command::Open(arguments)) => open::run(&arguments, glyphs),
+        Some(Command::Bundle(arguments)) => bundle::run(&arguments),
+        Some(Command::Report(arguments)) => report::run(&arguments),
+        Some(Command::Export(arguments)) => export::run(&arguments),
         Some(Command::Watch(arguments)) => match until_interrupted(watch::run(&arguments)) {
             // It goes on until it is told to stop.
             Err(Failure::Interrupted) => Ok(()),

@@ -18,7 +18,7 @@ impl Screen<'_> {
     pub(super) fn banner(&self, area: Rect, buf: &mut Buffer) {
         let app = self.app;
         // Where it stands at the very top, no header says that the screen stands still.
-        let frozen = if app.pace != Pace::Live && area.y == 0 {
+        let frozen = if matches!(app.pace, Pace::Frozen { .. }) && area.y == 0 {
             "FROZEN  "
         } else {
             ""

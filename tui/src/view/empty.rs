@@ -16,6 +16,7 @@ impl Screen<'_> {
                     "If there is none, ax-top becomes one.".to_owned(),
                 ]
             }
+            (Link::File { .. }, _) => vec!["The snapshot holds no figures.".to_owned()],
             (_, Some(_)) => vec!["The first figures come within a second.".to_owned()],
             (Link::Attached { socket } | Link::Embedded { socket }, None) => {
                 let who = match world.link {

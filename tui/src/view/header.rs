@@ -11,7 +11,7 @@ use super::{
     services::{state_word, up_ns},
 };
 use crate::{
-    app::{DemoNote, Mode, Pace, SCREENS},
+    app::{DemoNote, Mode, Pace},
     format::{middle_cut, service_name, time_of_day, uptime, width},
     keys::{Action, BINDINGS, Binding},
     theme::Tone,
@@ -56,12 +56,16 @@ impl Screen<'_> {
         if refused > 0 {
             parts.push(part(format!("refused {refused}"), Tone::Warning, 5));
         }
-        let link = match app.world.link {
-            Link::Connecting { .. } => "no agent",
-            Link::Attached { .. } => "attached",
-            Link::Embedded { .. } => "embedded",
+        let link = match &app.world.link {
+            Link::Connecting { .. } => part("no agent", Tone::Quiet, 4),
+            Link::Attached { .. } => part("attached", Tone::Quiet, 4),
+            Link::Embedded { .. } => part("embedded", Tone::Quiet, 4),
+            Link::File { name } => {
+                let name = middle_cut(name, NAME_WIDTH);
+                part(format!("snapshot {name}"), Tone::Warning, 9)
+            }
         };
-        parts.push(part(link, Tone::Quiet, 4));
+        parts.push(link);
         self.screen_parts(&mut parts);
         self.parts(&parts, area, buf);
     }
@@ -70,7 +74,7 @@ impl Screen<'_> {
     fn screen_parts(&self, parts: &mut Vec<Part>) {
         let app = self.app;
         let (firing, snapshots) = (app.firing(), app.snapshot_count());
-        for (mode, number, name) in SCREENS {
+        for (mode, number, name) in app.screens() {
             let open = *mode == app.mode.screen();
             let (count, tone, keep) = match mode {
                 Mode::Alerts if firing > 0 => (format!(" {firing}!"), Tone::Critical, 8),
@@ -138,6 +142,14 @@ impl Screen<'_> {
                 Tone::Plain,
                 5,
             ),
+            Pace::Still => part(
+                format!(
+                    "at {}",
+                    time_of_day(self.app.world.now_unix_ns, &self.app.zone)
+                ),
+                Tone::Plain,
+                5,
+            ),
             Pace::Frozen { .. } if width < 40 => part("FROZEN", Tone::Warning, 9),
             Pace::Frozen { since_unix_ns } => part(
                 format!(
@@ -167,7 +179,11 @@ impl Screen<'_> {
         if self.app.mode != Mode::Overview {
             parts.push(part("esc back", Tone::Plain, 8));
         }
-        for binding in BINDINGS {
+        let live = self.app.opened.is_none();
+        for binding in BINDINGS
+            .iter()
+            .filter(|binding| live || !binding.action.is_live())
+        {
             let keep = match binding.action {
                 Action::Toggle(Mode::Help) => 10,
                 Action::Quit => 8,

@@ -17,6 +17,7 @@ pub mod alerts;
 mod banner;
 pub mod downstreams;
 mod empty;
+pub mod evidence;
 mod flow;
 mod header;
 pub mod help;
@@ -108,6 +109,7 @@ impl Screen<'_> {
             (Mode::Lane, Some(view)) => self.lane(view, body, buf),
             (Mode::Alerts, Some(_)) => self.alerts(body, buf),
             (Mode::Snapshots, Some(_)) => self.snapshots(body, buf),
+            (Mode::Evidence, Some(_)) => self.evidence(body, buf),
             (Mode::Overview, Some(view)) => match size {
                 Size::Banner | Size::Compact => self.compact(view, body, buf),
                 Size::Standard => self.standard(view, body, buf),

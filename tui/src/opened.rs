@@ -1,0 +1,429 @@
+//! A snapshot file as the screens, the report and the exports see it: with a view in any case, and every instant on the
+//! wall clock.
+
+use std::path::Path;
+
+use ax_wire::{
+    LatencyHistogram, ToViewer,
+    incident::{Incident, IncidentId, Snapshot},
+    sample::{LagPoint, LaneSample, ProcessSample, RuntimeSample, TypeSample},
+    snapshot_file,
+    view::{
+        Backfill, LagView, LaneView, Point, ProcessView, Quantiles, Rates, RuntimeView,
+        ServiceState, ServiceSummary, ServiceView, Services, StallView, Suppressed, TypeView,
+        WorkerView,
+    },
+};
+
+use crate::{
+    headline::{self, Headline},
+    world::{Link, Update, World},
+};
+
+/// The seconds that the figures of a snapshot cover.
+const WINDOW_NS: u64 = 60_000_000_000;
+
+/// What the kernel says of a user that nobody has told: `nobody`'s number, as where a user cannot be mapped.
+const UNKNOWN_UID: u32 = 65_534;
+
+/// A snapshot that has been read.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// As it stands in the file.
+    pub snapshot: Snapshot,
+    /// What a screen shows of it: the agent's view, or one made of what the probe took down, with the incident's own
+    /// stalls and alerts in it.
+    pub view: ServiceView,
+    /// The name of the file, without its folder.
+    pub name: String,
+}
+
+impl Opened {
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the file, and what to do.
+    pub fn read(path: &Path) -> Result<Self, snapshot_file::SnapshotFileError> {
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        let name = name.to_string_lossy().into_owned();
+        Ok(Self::new(snapshot_file::read(path)?, name))
+    }
+
+    /// Of a snapshot that is in memory.
+    pub fn new(snapshot: Snapshot, name: String) -> Self {
+        let view = view_of(&snapshot);
+        Self {
+            snapshot,
+            view,
+            name,
+        }
+    }
+
+    /// When the evidence was taken.
+    pub fn at_unix_ns(&self) -> u64 {
+        taken_unix_ns(&self.snapshot)
+    }
+
+    /// The incident's id, where it has one.
+    pub fn id(&self) -> Option<IncidentId> {
+        self.snapshot.incident.as_ref().map(|incident| incident.id)
+    }
+
+    /// The wall time of a monotonic instant of the service.
+    pub fn unix_ns(&self, mono_ns: u64) -> u64 {
+        self.snapshot.incident.as_ref().map_or_else(
+            || self.snapshot.hello.clock.to_unix_ns(mono_ns),
+            |incident| {
+                // The wall clock may have been stepped since the handshake; the incident has both of its own instant.
+                incident
+                    .at_unix_ns
+                    .saturating_add(mono_ns)
+                    .saturating_sub(incident.at_mono_ns)
+            },
+        )
+    }
+
+    /// A point a second, and one of the incident's own instant.
+    pub fn points(&self) -> Vec<Point> {
+        let mut points = self.snapshot.history.clone();
+        if self.snapshot.incident.is_some() {
+            points.push(made_point(&self.snapshot));
+        }
+        points
+    }
+
+    /// What was wrong at that time, worst first, and at least one.
+    pub fn headlines(&self) -> Vec<Headline> {
+        headline::of_service(&self.view, self.view.at_unix_ns)
+    }
+
+    /// A world in which the service stands still.
+    pub fn world(&self) -> World {
+        let mut world = World::new();
+        world.now_unix_ns = self.view.at_unix_ns;
+        world.apply(Update::Link(Link::File {
+            name: self.name.clone(),
+        }));
+        let view = self.view.clone();
+        world.apply(Update::Frame(ToViewer::Services(Services {
+            services: vec![view.summary.clone()],
+            agent_dropped: view.agent_dropped,
+        })));
+        world.apply(Update::Frame(ToViewer::Backfill(Backfill {
+            instance: view.summary.instance,
+            points: self.snapshot.history.clone(),
+        })));
+        world.apply(Update::Frame(ToViewer::View(Box::new(view))));
+        world
+    }
+}
+
+fn taken_unix_ns(snapshot: &Snapshot) -> u64 {
+    let incident = snapshot.incident.as_ref();
+    incident.map_or(snapshot.written_unix_ns, |incident| incident.at_unix_ns)
+}
+
+fn view_of(snapshot: &Snapshot) -> ServiceView {
+    let mut view = match &snapshot.view {
+        Some(view) => view.clone(),
+        None => made_view(snapshot),
+    };
+    // The evidence is of one instant, the view of a moment before.
+    view.at_unix_ns = view.at_unix_ns.max(taken_unix_ns(snapshot));
+    if let Some(incident) = &snapshot.incident {
+        view.stalls.retain(|known| {
+            let mut stalls = incident.stalls.iter();
+            !stalls.any(|stall| stall.id == known.stall.id)
+        });
+        let going_on = incident.stalls.iter().map(|stall| StallView {
+            stall: stall.clone(),
+            ongoing: true,
+            began_unix_ns: incident
+                .at_unix_ns
+                .saturating_sub(incident.at_mono_ns.saturating_sub(stall.began_mono_ns)),
+        });
+        view.stalls.splice(0..0, going_on);
+        catch_up(&mut view, incident);
+    }
+    view.alerts.clone_from(&snapshot.alerts);
+    // World takes a view without a point for one from before the first sample.
+    view.point = view
+        .point
+        .or_else(|| snapshot.history.last().cloned())
+        .or_else(|| Some(made_point(snapshot)));
+    view
+}
+
+/// Brings what is of one instant from the second before up to that of the incident.
+fn catch_up(view: &mut ServiceView, incident: &Incident) {
+    let lag_ns = incident.lag.iter().filter_map(LagPoint::lag_ns).max();
+    view.lag.max_ns = view.lag.max_ns.max(lag_ns);
+    for taken in &incident.lanes {
+        let mut lanes = view.lanes.iter_mut();
+        let same =
+            |lane: &&mut LaneView| lane.scheduler == taken.scheduler && lane.name == taken.name;
+        if let Some(lane) = lanes.find(same) {
+            lane.limit = taken.limit;
+            lane.running = taken.running;
+            lane.pending = taken.pending;
+            lane.waiting = taken.waiting;
+            lane.head_age_ns = taken.head_age_ns;
+        }
+    }
+    for taken in &incident.runtimes {
+        let mut runtimes = view.runtimes.iter_mut();
+        let Some(runtime) = runtimes.find(|runtime| runtime.info.id == taken.info.id) else {
+            continue;
+        };
+        for worker in &mut runtime.workers {
+            let mut now = taken.workers.iter();
+            if let Some(now) = now.find(|now| now.index == worker.index) {
+                worker.tid = now.tid;
+                worker.state = now.state;
+                worker.poll.clone_from(&now.poll);
+                worker.thread = now.thread;
+            }
+        }
+    }
+}
+
+fn made_view(snapshot: &Snapshot) -> ServiceView {
+    let hello = &snapshot.hello;
+    let incident = snapshot.incident.as_ref();
+    let at_unix_ns = taken_unix_ns(snapshot);
+    ServiceView {
+        summary: ServiceSummary {
+            instance: hello.instance,
+            service: hello.service.clone(),
+            pid: hello.pid,
+            uid: UNKNOWN_UID,
+            state: match incident {
+                Some(_) => ServiceState::Live,
+                None => ServiceState::Lost,
+            },
+            process_start_unix_ns: hello.process_start_unix_ns,
+            last_seen_unix_ns: at_unix_ns,
+        },
+        hello: hello.clone(),
+        at_unix_ns,
+        window_ns: WINDOW_NS,
+        lag: incident.map_or_else(LagView::default, |incident| {
+            let points = &incident.lag;
+            let mut lags: Vec<_> = points.iter().filter_map(LagPoint::lag_ns).collect();
+            lags.sort_unstable();
+            LagView {
+                now_ns: points.last().and_then(LagPoint::lag_ns),
+                p50_ns: quantile(&lags, 0.5),
+                p99_ns: quantile(&lags, 0.99),
+                max_ns: lags.last().copied(),
+                schedule_max_ns: points.iter().filter_map(|point| point.schedule_ns).max(),
+                timer_max_ns: points.iter().filter_map(|point| point.timer_ns).max(),
+                stall_max_ns: points.iter().filter_map(|point| point.stall_ns).max(),
+                points: lags.len() as u64,
+            }
+        }),
+        process: incident.map_or_else(ProcessView::default, |incident| process(&incident.process)),
+        runtimes: incident.map_or_else(Vec::new, |incident| {
+            incident.runtimes.iter().map(runtime).collect()
+        }),
+        lanes: incident.map_or_else(Vec::new, |incident| {
+            incident.lanes.iter().map(lane).collect()
+        }),
+        types: snapshot.types.iter().map(type_view).collect(),
+        routes: Vec::new(),
+        downstreams: Vec::new(),
+        stalls: Vec::new(),
+        observer_gaps: snapshot.observer_gaps.clone(),
+        alerts: Vec::new(),
+        snapshots: Vec::new(),
+        snapshots_suppressed: Suppressed {
+            by_service_total: incident.map_or(0, |incident| incident.suppressed_total),
+            ..Suppressed::default()
+        },
+        dropped: incident.map_or_else(Default::default, |incident| incident.dropped),
+        agent_dropped: snapshot.agent_dropped,
+        point: None,
+    }
+}
+
+/// The figure below which `share` of the sorted ones lie.
+fn quantile(sorted: &[u64], share: f64) -> Option<u64> {
+    let last = sorted.len().checked_sub(1)?;
+    sorted
+        .get(((sorted.len() as f64 * share) as usize).min(last))
+        .copied()
+}
+
+fn process(sample: &ProcessSample) -> ProcessView {
+    ProcessView {
+        cpus_used: None,
+        probe_cpus_used: None,
+        rss_bytes: sample.rss_bytes,
+        threads: sample.threads,
+        open_files: sample.open_files,
+        open_files_limit: sample.open_files_limit,
+    }
+}
+
+/// Shares need two samples: they stay unknown.
+fn runtime(sample: &RuntimeSample) -> RuntimeView {
+    let workers = sample.workers.iter().map(|worker| WorkerView {
+        index: worker.index,
+        tid: worker.tid,
+        state: worker.state,
+        busy_share: None,
+        on_cpu_share: None,
+        run_queue_share: None,
+        poll: worker.poll.clone(),
+        thread: worker.thread,
+    });
+    RuntimeView {
+        info: sample.info.clone(),
+        alive_tasks: sample.alive_tasks,
+        global_queue_depth: sample.global_queue_depth,
+        blocking: sample.blocking,
+        workers: workers.collect(),
+    }
+}
+
+fn lane(sample: &LaneSample) -> LaneView {
+    LaneView {
+        name: sample.name.clone(),
+        scheduler: sample.scheduler,
+        limit: sample.limit,
+        capacity: sample.capacity,
+        running: sample.running,
+        pending: sample.pending,
+        waiting: sample.waiting,
+        head_age_ns: sample.head_age_ns,
+        full_ns: None,
+        counters: sample.counters,
+        rates: Rates::default(),
+        recent: Rates::default(),
+        queue_wait: Quantiles::default(),
+        run: Quantiles::default(),
+        retried_total: sample.retried_total,
+        deferred_total: sample.deferred_total,
+        zombies_total: sample.zombies_total,
+        paused: sample.paused,
+        overload: sample.overload,
+        limit_moves: Vec::new(),
+    }
+}
+
+fn type_view(sample: &TypeSample) -> TypeView {
+    TypeView {
+        name: sample.name.clone(),
+        kind: sample.kind,
+        lane: sample.lane.clone(),
+        place: sample.place.clone(),
+        running: sample.running,
+        pending: sample.pending,
+        counters: sample.counters,
+        rates: Rates::default(),
+        queue_wait: quantiles(sample.queue_wait.as_ref()),
+        run: quantiles(sample.run.as_ref()),
+        poll: quantiles(sample.poll.as_ref()),
+        run_p99_trend_ns: Vec::new(),
+    }
+}
+
+fn quantiles(histogram: Option<&LatencyHistogram>) -> Quantiles {
+    histogram.map_or_else(Quantiles::default, |histogram| Quantiles {
+        count: histogram.count(),
+        p50_ns: histogram.quantile_ns(0.5),
+        p90_ns: histogram.quantile_ns(0.9),
+        p99_ns: histogram.quantile_ns(0.99),
+        max_ns: histogram.max_ns(),
+    })
+}
+
+fn made_point(snapshot: &Snapshot) -> Point {
+    let incident = snapshot.incident.as_ref();
+    let lanes = incident.map_or(&[][..], |incident| &incident.lanes);
+    Point {
+        at_unix_ns: taken_unix_ns(snapshot),
+        lag_p50_ns: None,
+        lag_max_ns: incident.and_then(|incident| incident.lag.last()?.lag_ns()),
+        cpus_used: None,
+        rss_bytes: incident.and_then(|incident| incident.process.rss_bytes),
+        busy_shares: Vec::new(),
+        running: lanes.iter().map(|lane| lane.running).sum(),
+        pending: lanes.iter().map(|lane| lane.pending).sum(),
+        finished_per_s: None,
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use ax_wire::{incident::Writer, sample::WorkerState};
+
+    use super::*;
+    use crate::app::App;
+
+    /// The snapshot that must be read for ever, taken of the demo under a fault.
+    pub fn fixture() -> Opened {
+        let json = include_str!("../../tests/fixtures/snapshot-v1.json");
+        let snapshot = serde_json::from_str(json).expect("reads for ever");
+        Opened::new(snapshot, "snapshot-v1.json".to_owned())
+    }
+
+    /// The same without what an agent adds.
+    pub fn by_probe() -> Opened {
+        let mut snapshot = fixture().snapshot;
+        snapshot.writer = Writer::Probe;
+        snapshot.view = None;
+        snapshot.history.clear();
+        snapshot.alerts.clear();
+        Opened::new(snapshot, "snapshot-v1.json".to_owned())
+    }
+
+    #[test]
+    fn a_snapshot_without_a_view_says_the_same_of_what_was_stuck() {
+        let (agent, probe) = (fixture(), by_probe());
+        let said = agent.headlines().swap_remove(0).sentence;
+        assert_eq!(
+            said,
+            "stall 252 ms on all 2 workers, still going on: task fault_block started demo/src/fault.rs:53"
+        );
+        assert_eq!(probe.headlines().swap_remove(0).sentence, said);
+        let lanes = |opened: &Opened| -> Vec<_> {
+            let lanes = opened.view.lanes.iter();
+            lanes.map(|lane| (lane.name.clone(), lane.limit)).collect()
+        };
+        assert_eq!(lanes(&agent), lanes(&probe));
+        assert_eq!(probe.view.lanes[2].pending, 15);
+        assert_eq!(
+            agent.view.lanes[2].pending, 15,
+            "of the instant, not of the second before"
+        );
+        let stuck = |opened: &Opened| {
+            App::workers(&opened.view).all(|worker| worker.state == WorkerState::Stalled)
+        };
+        assert!(stuck(&agent) && stuck(&probe));
+        assert!(probe.view.lag.max_ns.is_some_and(|max| max > 200_000_000));
+    }
+
+    #[test]
+    fn the_world_of_a_file_stands_still_and_holds_it_all() {
+        let opened = fixture();
+        let world = opened.world();
+        let instance = world.choose(None).expect("one service");
+        let feed = world.feed(instance).expect("has figures");
+        assert_eq!(feed.points.len(), opened.snapshot.history.len());
+        assert_eq!(feed.view.as_deref(), Some(&opened.view));
+        assert_eq!(by_probe().world().choose(None), Some(instance));
+    }
+
+    #[test]
+    fn a_monotonic_instant_is_told_by_the_incidents_own_clock() {
+        let opened = fixture();
+        let incident = opened.snapshot.incident.as_ref().expect("has one");
+        assert_eq!(opened.unix_ns(incident.at_mono_ns), opened.at_unix_ns());
+        assert_eq!(
+            opened.unix_ns(incident.at_mono_ns - 5),
+            opened.at_unix_ns() - 5
+        );
+    }
+}

@@ -1,0 +1,169 @@
+//! Order, selection and room.
+
+use super::*;
+
+type Row = (&'static str, Option<u64>);
+
+const WIDE: u16 = 80;
+
+static TABLE: Table<Row> = Table {
+    title: "Things",
+    empty: "none",
+    order: RowOrder::Kept,
+    row_key: |row| row.0.to_owned(),
+    columns: &[
+        Column {
+            title: "name",
+            width: 4,
+            align: Alignment::Left,
+            keep: 9,
+            cell: |row| Cell::plain(row.0),
+            sort: |row| SortKey::Text(row.0.to_owned()),
+        },
+        Column {
+            title: "ms",
+            width: 5,
+            align: Alignment::Right,
+            keep: 5,
+            cell: |row| Cell::plain(crate::format::count(row.1)),
+            sort: |row| SortKey::number(row.1),
+        },
+    ],
+};
+
+fn shown(state: &TableState, rows: &[Row]) -> Vec<&'static str> {
+    state
+        .in_order(&TABLE, rows)
+        .iter()
+        .map(|row| row.0)
+        .collect()
+}
+
+#[test]
+fn rows_keep_their_place_until_asked_to_sort() {
+    let mut state = TableState::default();
+    let mut rows = vec![("b", Some(1)), ("a", Some(9)), ("c", None)];
+    state.sync(&TABLE, &rows);
+    assert_eq!(shown(&state, &rows), ["b", "a", "c"]);
+    state.sort(&TABLE, &rows, SortBy::NextColumn, WIDE);
+    assert_eq!(shown(&state, &rows), ["a", "b", "c"]);
+    state.sort(&TABLE, &rows, SortBy::NextColumn, WIDE);
+    assert_eq!(
+        shown(&state, &rows),
+        ["a", "b", "c"],
+        "largest first, unknown last"
+    );
+    rows[0].1 = Some(100);
+    rows.push(("d", Some(50)));
+    state.sync(&TABLE, &rows);
+    assert_eq!(shown(&state, &rows), ["a", "b", "c", "d"], "nothing jumps");
+    state.sort(&TABLE, &rows, SortBy::Again, WIDE);
+    assert_eq!(shown(&state, &rows), ["b", "d", "a", "c"]);
+    state.sort(&TABLE, &rows, SortBy::Reverse, WIDE);
+    assert_eq!(
+        shown(&state, &rows),
+        ["a", "d", "b", "c"],
+        "unknown stays last"
+    );
+    assert_eq!(state.sorted_by(&TABLE).as_deref(), Some("by ms ▲"));
+}
+
+#[test]
+fn a_history_stands_as_it_is_told_until_it_is_sorted() {
+    let history = Table {
+        order: RowOrder::AsGiven,
+        columns: TABLE.columns,
+        ..TABLE
+    };
+    let mut state = TableState::default();
+    state.sync(&history, &[("old", Some(1))]);
+    let rows = [("new", Some(2)), ("old", Some(1))];
+    state.sync(&history, &rows);
+    assert_eq!(shown(&state, &rows), ["new", "old"]);
+    assert_eq!(state.selected.as_deref(), Some("new"));
+    state.step(Step::Down);
+    let rows = [("newer", Some(3)), ("new", Some(2)), ("old", Some(1))];
+    state.sync(&history, &rows);
+    assert_eq!(
+        state.selected.as_deref(),
+        Some("old"),
+        "once moved, it stays"
+    );
+}
+
+#[test]
+fn the_selection_follows_its_row() {
+    let mut state = TableState::default();
+    let rows = [("b", Some(1)), ("a", Some(9))];
+    state.sync(&TABLE, &rows);
+    assert_eq!(state.selected.as_deref(), Some("b"));
+    state.sort(&TABLE, &rows, SortBy::NextColumn, WIDE);
+    assert_eq!(state.selected_index(), 1);
+    state.step(Step::Down);
+    assert_eq!(state.selected.as_deref(), Some("b"), "stops at the end");
+    state.step(Step::Top);
+    assert_eq!(state.selected.as_deref(), Some("a"));
+    state.sync(&TABLE, &rows[..1]);
+    assert_eq!(state.selected.as_deref(), Some("b"), "its row is gone");
+}
+
+#[test]
+fn a_column_that_is_not_shown_is_not_sorted_by() {
+    let rows = [("b", Some(1)), ("a", Some(9))];
+    let mut state = TableState::default();
+    state.sync(&TABLE, &rows);
+    for by in [
+        SortBy::NextColumn,
+        SortBy::NextColumn,
+        SortBy::PreviousColumn,
+    ] {
+        state.sort(&TABLE, &rows, by, 8);
+        assert_eq!(state.sorted_by(&TABLE).as_deref(), Some("by name ▲"));
+    }
+    state.sort(&TABLE, &rows, SortBy::PreviousColumn, WIDE);
+    assert_eq!(state.sorted_by(&TABLE).as_deref(), Some("by ms ▼"));
+}
+
+#[test]
+fn what_does_not_fit_is_counted() {
+    let rows = [("a", None), ("b", None), ("c", None)];
+    let mut state = TableState::default();
+    state.sync(&TABLE, &rows);
+    let part = |state: &TableState, height| {
+        let view = TableView {
+            table: &TABLE,
+            rows: &rows,
+            state,
+            focused: true,
+            theme: Theme::with_colour(false),
+        };
+        view.part(height)
+    };
+    assert_eq!(part(&state, 4), None);
+    assert_eq!(part(&state, 3).as_deref(), Some("1-2 of 3"));
+    assert_eq!(part(&state, 1).as_deref(), Some("0 of 3"));
+    state.step(Step::Bottom);
+    assert_eq!(part(&state, 3).as_deref(), Some("2-3 of 3"));
+}
+
+#[test]
+fn numbers_stand_right_and_a_narrow_table_loses_columns() {
+    let rows = [("a_long_name", Some(7))];
+    let mut state = TableState::default();
+    state.sync(&TABLE, &rows);
+    let view = TableView {
+        table: &TABLE,
+        rows: &rows,
+        state: &state,
+        focused: false,
+        theme: Theme::with_colour(false),
+    };
+    let draw = |width: u16| {
+        let area = Rect::new(0, 0, width, 2);
+        let mut buf = Buffer::empty(area);
+        view.render(area, &mut buf);
+        (0..width).map(|x| buf[(x, 1)].symbol()).collect::<String>()
+    };
+    assert_eq!(draw(15), " a_lo…ame     7");
+    assert_eq!(draw(8), " a_l…ame");
+}
