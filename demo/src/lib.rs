@@ -85,6 +85,7 @@ fn run(options: &Options) -> anyhow::Result<()> {
     let probe = runtime.block_on(async {
         let probe = Probe::builder("demo")
             .service_version(env!("CARGO_PKG_VERSION"))
+            .stacks(true)
             .install()
             .context("cannot install the probe")?;
         // On a current_thread runtime the body of `block_on` runs on the one thread that there is, so it is watched.

@@ -191,7 +191,7 @@ impl Probe {
                 schedule_probe: true,
                 timer_probe: None,
                 blocking_probe: true,
-                stacks: true,
+                stacks: false,
                 limits: Limits {
                     cooldown_ns: duration_ns(DEFAULT_SNAPSHOT_COOLDOWN),
                     quiet_start_ns: duration_ns(DEFAULT_QUIET_START),
@@ -362,16 +362,21 @@ impl Builder {
         self
     }
 
-    /// Whether the stack of a worker that does not move is taken. On unless set; Linux on x86-64 and aarch64 only.
+    /// Whether the stack of a worker that does not move is taken. Off unless set, for it sends a signal to a thread of the
+    /// service; Linux on x86-64 and aarch64 only.
     ///
     /// A stack is taken by a signal to that thread, at most two for a stall: when it is found and at ten times the
     /// threshold. The first stall of the process picks a real-time signal that has no handler, from `SIGRTMAX` down, and
     /// keeps it; where the service has taken it back meanwhile none is sent. The handler holds the thread up for about
     /// 1 us and allocates, locks and unwinds nothing.
     ///
-    /// Switch it off for a service whose code, or a C library in it, takes an interrupted system call for a failure: the
-    /// kernel begins most of them again by itself (`SA_RESTART`), but `poll`, a bare `nanosleep` and reads and writes with
-    /// a timeout on the socket end with `EINTR`. Rust's `thread::sleep`, locks and plain reads go on.
+    /// Leave it off for a service
+    /// - whose code, or a C library in it, takes an interrupted system call for a failure. The kernel begins most of them
+    ///   again by itself (`SA_RESTART`), but `poll`, a bare `nanosleep` and reads and writes with a timeout on the socket
+    ///   (`TcpStream::set_read_timeout`) end with `EINTR`. Rust's `thread::sleep`, locks and plain reads go on;
+    /// - whose workers wait for real-time signals with `sigwait`, which would return the probe's;
+    /// - that runs under an address sanitizer, which takes the copy of a stack for a fault. A debugger stops at the signal
+    ///   unless it is told not to (`handle SIG64 nostop noprint` in gdb).
     pub fn stacks(mut self, on: bool) -> Self {
         self.settings.stacks = on;
         self

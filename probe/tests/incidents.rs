@@ -45,6 +45,7 @@ impl Service {
         let probe = Probe::builder("test")
             .socket(socket)
             .quiet_start(Duration::ZERO)
+            .stacks(true)
             .snapshot_dir(folder.path().join("snapshots"));
         let probe = settings(probe).install_on(runtime.handle());
         // Until the probe has met its agent, if there is one, and the workers.

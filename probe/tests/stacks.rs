@@ -1,18 +1,23 @@
-//! The stacks that a probe takes of real workers: how many, of which stall, and none where they are not wanted. What they
+//! The stacks that a probe takes of real workers: how many, of which stall, and none unless they are wanted. What they
 //! show is tested in the workspace's own `tests/stacks.rs`, with names.
+
+#![cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
 
 mod common;
 
 use std::{thread, time::Duration};
 
-use ax_probe::{MIN_STALL_THRESHOLD, Probe};
+use ax_probe::{Builder, MIN_STALL_THRESHOLD, Probe};
 use ax_wire::{
     ToAgent,
     event::{Event, Stall},
     stack::{StackEnd, StackProof, ThreadStack},
 };
 use common::{FakeAgent, turn};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{self, Runtime};
 
 const BLOCK: Duration = Duration::from_millis(450);
 
@@ -26,12 +31,15 @@ fn events(agent: &FakeAgent) -> Vec<Event> {
 }
 
 /// Blocks a worker, waits for the end of its stall, and returns it with the stacks.
-fn block(agent: &FakeAgent, stacks: bool) -> (Stall, Vec<ThreadStack>) {
+fn block(
+    agent: &FakeAgent,
+    settings: impl FnOnce(Builder) -> Builder,
+) -> (Stall, Vec<ThreadStack>) {
     let runtime = runtime();
     let probe = Probe::builder("test")
         .socket(agent.socket())
-        .stall_threshold(MIN_STALL_THRESHOLD)
-        .stacks(stacks)
+        .stall_threshold(MIN_STALL_THRESHOLD);
+    let probe = settings(probe)
         .install_on(runtime.handle())
         .expect("installs");
     let task = runtime.spawn(async {
@@ -56,21 +64,35 @@ fn block(agent: &FakeAgent, stacks: bool) -> (Stall, Vec<ThreadStack>) {
 }
 
 fn runtime() -> Runtime {
-    let mut builder = Builder::new_multi_thread();
+    let mut builder = runtime::Builder::new_multi_thread();
     builder.worker_threads(2).enable_all();
     ax_probe::configure(&mut builder)
         .build()
         .expect("a runtime")
 }
 
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+/// The signals that have a handler, the first one in the lowest bit.
+fn caught_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("procfs");
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    u64::from_str_radix(caught.expect("is listed").trim(), 16).expect("is hexadecimal")
+}
+
+/// One test, for a signal that has been taken stays so.
 #[test]
-fn a_long_stall_has_two_stacks_which_are_of_its_poll() {
+fn stacks_and_a_signal_are_taken_only_where_the_service_wants_them() {
     let _turn = turn();
-    let (stall, stacks) = block(&FakeAgent::start(), true);
+    let before = caught_signals();
+    for settings in [|of| of, |of: Builder| of.stacks(false)] {
+        let (_, stacks) = block(&FakeAgent::start(), settings);
+        assert_eq!(stacks, []);
+        assert_eq!(caught_signals(), before);
+    }
+
+    let (stall, stacks) = block(&FakeAgent::start(), |of| of.stacks(true));
+    let taken = caught_signals() ^ before;
+    assert_eq!(taken.count_ones(), 1, "{taken:x}");
+    assert!(taken > 1 << 33, "a real-time signal: {taken:x}");
     let of_it: Vec<_> = stacks.iter().filter(|of| of.stall == stall.id).collect();
     assert_eq!(of_it.len(), 2, "{stacks:#?}");
     let threshold_ns = MIN_STALL_THRESHOLD.as_nanos() as u64;
@@ -91,11 +113,4 @@ fn a_long_stall_has_two_stacks_which_are_of_its_poll() {
     }
     // It stands still: only where the second was taken differs, at most.
     assert_eq!(stacks[0].frames.last(), stacks[1].frames.last());
-}
-
-#[test]
-fn none_is_taken_where_the_service_does_not_want_it() {
-    let _turn = turn();
-    let (_, stacks) = block(&FakeAgent::start(), false);
-    assert_eq!(stacks, []);
 }

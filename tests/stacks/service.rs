@@ -82,7 +82,10 @@ impl Cell {
             .build()
             .expect("a runtime");
         runtime.block_on(async {
-            Probe::builder("stacks").install().expect("a runtime");
+            Probe::builder("stacks")
+                .stacks(true)
+                .install()
+                .expect("a runtime");
             let ax = Scheduler::new();
             let lane = ax.lane("work").limit(1).open().expect("valid settings");
             sleep(WARM_UP).await;
@@ -131,6 +134,7 @@ fn churn() -> ! {
     runtime.block_on(async {
         Probe::builder("stacks")
             .stall_threshold(ax_probe::MIN_STALL_THRESHOLD)
+            .stacks(true)
             .install()
             .expect("a runtime");
         let ax = Scheduler::new();
@@ -170,6 +174,7 @@ fn incident() -> ! {
     runtime.block_on(async {
         Probe::builder("stacks")
             .quiet_start(Duration::ZERO)
+            .stacks(true)
             .install()
             .expect("a runtime");
         let ax = Scheduler::new();

@@ -10,8 +10,8 @@
 //!
 //! What the service can notice: the kernel begins an interrupted system call again (`SA_RESTART`), but for some that end
 //! with `EINTR`, above all `poll`, a bare `nanosleep`, and reads and writes with a timeout on the socket. Rust's standard
-//! library begins most of them again by itself; C code that does not is the reason for
-//! [`Builder::stacks`](crate::Builder::stacks).
+//! library begins most of them again by itself; code that does not is the reason why
+//! [`Builder::stacks`](crate::Builder::stacks) is off unless set.
 //!
 //! Linux on x86-64 and aarch64; elsewhere a stack is unknown.
 

@@ -251,6 +251,13 @@ fn fork_and_wait() {
     }
 }
 
+/// As the standard library starts programs: `posix_spawn`, during which the thread blocks all signals and shares its memory
+/// with the child.
+fn spawn_and_wait() {
+    let status = std::process::Command::new("true").status();
+    assert!(status.expect("starts").success(), "ended by a signal");
+}
+
 fn percentile_us(sorted_ns: &[u64], share: f64) -> f64 {
     let last = sorted_ns.len().saturating_sub(1);
     let index = (last as f64 * share) as usize;
@@ -258,17 +265,18 @@ fn percentile_us(sorted_ns: &[u64], share: f64) -> f64 {
 }
 
 #[test]
-fn nothing_breaks_in_the_middle_of_malloc_panic_dlopen_and_fork() {
+fn nothing_breaks_in_the_middle_of_malloc_panic_dlopen_fork_and_spawn() {
     let wanted = if full() { 50_000 } else { 500 };
     println!(
         "{:<10} {:>8} {:>10} {:>8} {:>8} {:>22} {:>22}",
         "loop", "stacks", "no answer", "to root", "< 6", "held up p50/p99 us", "whole p50/p99 us"
     );
-    let loops: [(&str, fn()); 4] = [
+    let loops: [(&str, fn()); 5] = [
         ("malloc", allocate),
         ("panic", unwind_a_panic),
         ("dlopen", load_and_unload),
         ("fork", fork_and_wait),
+        ("spawn", spawn_and_wait),
     ];
     for (name, round) in loops {
         let target = Target::start(round);
@@ -283,7 +291,7 @@ fn nothing_breaks_in_the_middle_of_malloc_panic_dlopen_and_fork() {
                     to_root += usize::from(taken.end == StackEnd::Root);
                     short += usize::from(taken.frames.len() < 6);
                 }
-                Err(Untaken::NoAnswer | Untaken::Busy) => no_answer += 1,
+                Err(Untaken::NoAnswer | Untaken::Busy | Untaken::Blocked) => no_answer += 1,
                 Err(other) => panic!("{name}: {other}"),
             }
             assert!(no_answer < wanted, "{name}: {no_answer} without an answer");
