@@ -209,6 +209,9 @@ impl Runner {
         now_ns: u64,
     ) -> Option<End> {
         let header = current.run.job().header();
+        if header.is_preempting() && !header.is_cancelling() {
+            current.run.job().signal_cancel();
+        }
         if header.is_cancelling() && current.grace_ends_ns.is_none() {
             let grace = header.lane.settings.cancel_grace;
             let grace = ax_probe::clock::duration_ns(grace);
@@ -286,9 +289,7 @@ impl Runner {
             return next;
         }
         let reason = run.reason();
-        let retry = (end != End::Cancelled).then(|| next_attempt(run.job().header(), now_ns));
-        let again = retry
-            .flatten()
+        let again = next_attempt(run.job().header(), end, now_ns)
             .and_then(|again| Some((again, run.as_mut().give_back()?)));
         let ended = Ended {
             end,
@@ -300,7 +301,9 @@ impl Runner {
         let header = run.job().header();
         let run_ns = header.run_ns(now_ns);
         match (fate, again) {
-            (Some(Fate::Waits), Some(((kind, until_ns), error))) => {
+            // From here on it is the queue's, and may run again already.
+            (Some(Fate::Queued), _) => {}
+            (Some(Fate::Waits), Some((Again::After(kind, until_ns), error))) => {
                 header.task.retried(run_ns);
                 let backoff_ns =
                     (kind != WaitKind::Person).then(|| until_ns.saturating_sub(now_ns));
@@ -330,11 +333,10 @@ impl Runner {
                     self.lane.record(header, reason.clone(), now_ns);
                 }
                 if let Some((_, error)) = again {
-                    let cancelled = end == End::Cancelled;
-                    let error = if cancelled {
-                        JobError::Cancelled
-                    } else {
+                    let error = if end == ended.end {
                         error
+                    } else {
+                        JobError::Cancelled
                     };
                     run.as_mut().fail(error);
                 }
@@ -349,16 +351,28 @@ impl Runner {
     }
 }
 
-/// Whether a job whose attempt has failed is tried again: why it waits, and until when.
-fn next_attempt(header: &Header, now_ns: u64) -> Option<(WaitKind, u64)> {
+/// How a job whose attempt has ended comes to another one.
+#[derive(Clone, Copy)]
+enum Again {
+    /// It waits for this, until then.
+    After(WaitKind, u64),
+    /// It was preempted, and is queued at once.
+    Preempted,
+}
+
+/// Whether a job whose attempt has ended without success runs again.
+fn next_attempt(header: &Header, end: End, now_ns: u64) -> Option<Again> {
+    if end == End::Cancelled {
+        return header.is_preempting().then_some(Again::Preempted);
+    }
     let retry = header.plan()?.retry?;
     let retries_so_far = header.attempt() - 1;
     if retries_so_far < retry.retries {
         let wait = retry.backoff.wait(retries_so_far + 1, header.id.0);
         let until_ns = now_ns.saturating_add(duration_ns(wait));
-        Some((WaitKind::Retry, until_ns))
+        Some(Again::After(WaitKind::Retry, until_ns))
     } else {
-        retry.manual.then_some((WaitKind::Person, 0))
+        retry.manual.then_some(Again::After(WaitKind::Person, 0))
     }
 }
 
