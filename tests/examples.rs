@@ -16,6 +16,9 @@ mod ocr_limit;
 #[path = "../examples/periodic.rs"]
 mod periodic;
 #[expect(dead_code, reason = "an example has a main of its own")]
+#[path = "../examples/preempt.rs"]
+mod preempt;
+#[expect(dead_code, reason = "an example has a main of its own")]
 #[path = "../examples/shed_and_spill.rs"]
 mod shed_and_spill;
 #[expect(dead_code, reason = "an example has a main of its own")]
@@ -149,6 +152,17 @@ async fn adaptive_limit() {
         let at_knee = u64::from(room) * 3 / 2..=u64::from(room) * 5 / 2;
         assert!(at_knee.contains(&limit), "{room}: {limit}");
     }
+}
+
+/// `F36`.
+#[tokio::test(start_paused = true)]
+async fn preempt() {
+    let waits = preempt::run(12, 5, false).await.expect("runs");
+    assert_eq!((waits.preempted, waits.reports), (0, 12));
+    assert!(waits.slowest_payment > preempt::REPORT / 2, "{waits:?}");
+    let gives_way = preempt::run(12, 5, true).await.expect("runs");
+    assert_eq!(gives_way.slowest_payment, preempt::PAYMENT);
+    assert_eq!((gives_way.preempted, gives_way.reports), (5, 12));
 }
 
 /// `F59`.

@@ -1,8 +1,8 @@
 //! Evidence on disk: the agent's part of it.
 //!
-//! - [`limits`]: how often a service may have a snapshot;
-//! - [`naming`]: the thread that names the stacks of what is written;
-//! - [`store`]: the thread that writes, lists and prunes the files, so that a slow disk holds up nothing else;
+//! - `limits`: how often a service may have a snapshot;
+//! - `naming`: the thread that names the stacks of what is written;
+//! - `store`: the thread that writes, lists and prunes the files, so that a slow disk holds up nothing else;
 //! - here: what goes into one.
 //!
 //! Limits and counts belong to a service's user and name, so that neither a reconnect nor a restart begins them anew;

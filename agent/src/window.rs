@@ -24,7 +24,7 @@ pub struct Window<'a> {
     history: &'a ServiceHistory,
 }
 
-/// Working memory for [`Window::quantiles`], 100 KiB, empty before and after.
+/// Working memory for the quantiles of a window: 100 KiB, empty before and after.
 #[derive(Debug, Default)]
 pub struct Tallies {
     one: Tally,

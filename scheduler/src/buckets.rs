@@ -48,6 +48,13 @@ impl<T> Fifo<T> {
         }
     }
 
+    fn push_front(&mut self, item: T) {
+        match self.chunks.front_mut() {
+            Some(first) if first.len() < CHUNK => first.push_front(item),
+            _ => self.chunks.push_front(VecDeque::from([item])),
+        }
+    }
+
     fn pop(&mut self) -> Option<T> {
         let first = self.chunks.front_mut()?;
         let item = first.pop_front();
@@ -126,6 +133,14 @@ impl<T: Queued> Buckets<T> {
             self.heads_ns[usize::from(priority)] = item.ready_ns();
         }
         self.fifos[usize::from(priority)].push(item);
+        self.len += 1;
+    }
+
+    /// Puts before all others of its priority what was taken from there.
+    pub(crate) fn push_front(&mut self, priority: u8, item: T) {
+        self.filled |= 1 << priority;
+        self.heads_ns[usize::from(priority)] = item.ready_ns();
+        self.fifos[usize::from(priority)].push_front(item);
         self.len += 1;
     }
 
@@ -212,6 +227,13 @@ impl<T: Queued> Buckets<T> {
     /// From the highest priority down, each in its own order, without regard to age and turns.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.fifos.iter().rev().flat_map(Fifo::iter)
+    }
+
+    /// Those of the priorities above this one.
+    pub(crate) fn above(&self, priority: u8) -> impl Iterator<Item = &T> {
+        self.fifos[usize::from(priority) + 1..]
+            .iter()
+            .flat_map(Fifo::iter)
     }
 
     /// Each priority that is not empty, highest first: the priority, how many, and those in the order of their turn.

@@ -54,6 +54,8 @@ const CANCEL_WANTED: u8 = 1;
 const WATCHED: u8 = 2;
 /// It waits in the hands of its lane's spill.
 const SPILLED: u8 = 4;
+/// Its attempt is to end for a job of a higher priority.
+const PREEMPTING: u8 = 8;
 
 /// Rounded up to the runtime's timer; at most 49 days, beyond which it is none.
 fn whole_ms(timeout: Duration) -> u32 {
@@ -167,6 +169,12 @@ impl Header {
         self.attempt.store(before.saturating_add(1), Relaxed);
     }
 
+    /// The attempt does not count: it was stopped for others.
+    pub(crate) fn uncharge_attempt(&self) {
+        let before = self.attempt.load(Relaxed);
+        self.attempt.store(before.saturating_sub(1), Relaxed);
+    }
+
     /// A person has decided that all attempts begin anew.
     pub(crate) fn forget_attempts(&self) {
         self.attempt.store(0, Relaxed);
@@ -208,6 +216,19 @@ impl Header {
 
     pub(crate) fn is_cancel_wanted(&self) -> bool {
         self.has_mark(CANCEL_WANTED)
+    }
+
+    /// Whether its lane may stop it for a job of a higher priority.
+    pub(crate) fn is_preemptible(&self) -> bool {
+        self.plan().is_some_and(|plan| plan.preemptible)
+    }
+
+    pub(crate) fn set_preempting(&self, preempting: bool) {
+        self.mark(PREEMPTING, preempting);
+    }
+
+    pub(crate) fn is_preempting(&self) -> bool {
+        self.has_mark(PREEMPTING)
     }
 
     pub(crate) fn watch(&self) {

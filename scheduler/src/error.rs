@@ -279,6 +279,14 @@ pub enum LaneError {
         /// The lane.
         lane: Box<str>,
     },
+    /// Preemption beside ageing or turns: what age or a turn lets begin would be stopped at once.
+    #[error(
+        "lane `{lane}`: preemption goes by priority alone: leave out ageing and turns, or preemption"
+    )]
+    PreemptsTheAged {
+        /// The lane.
+        lane: Box<str>,
+    },
     /// A timeout of zero would end every job before it can begin.
     #[error(
         "lane `{lane}`: a timeout of zero would end every job at once: leave it out for no timeout"

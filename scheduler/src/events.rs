@@ -46,6 +46,8 @@ pub enum JobEventKind {
     Zombie,
     /// An attempt failed; the next one waits for its time.
     Retried,
+    /// Its attempt was stopped for a job of a higher priority, and it is queued again.
+    Preempted,
     /// Ended with `Ok`.
     Succeeded,
     /// Ended with an error or a panic.
@@ -69,6 +71,7 @@ impl JobEventKind {
             Self::Slow => "slow",
             Self::Zombie => "zombie",
             Self::Retried => "retried",
+            Self::Preempted => "preempted",
             Self::Succeeded => "succeeded",
             Self::Failed => "failed",
             Self::TimedOut => "timed out",

@@ -71,6 +71,13 @@ impl JobBuilder<'_, HandlerBody> {
         self.extras().plan.retry = Some(retry.into());
         self
     }
+
+    /// Lets its lane stop it for a job of a higher priority, as a closure that is
+    /// [`Clone`](JobBuilder::preemptible).
+    pub fn preemptible(mut self) -> Self {
+        self.extras().plan.preemptible = true;
+        self
+    }
 }
 
 /// The handlers of a scheduler.

@@ -211,6 +211,24 @@ impl<'a, F> JobBuilder<'a, Once<F>> {
         F: Clone,
     {
         self.extras().plan.retry = Some(retry.into());
+        self.again()
+    }
+
+    /// Lets a lane that [preempts](crate::LaneBuilder::preempt) stop it for a job of a higher priority: its token fires,
+    /// and its future is dropped after the lane's cancel grace, unless it ends before. It is then queued again, before
+    /// all others of its priority and as old as it is, and begins anew; the attempt is not counted. One that succeeds, or
+    /// fails by a panic or its timeout, within the grace has ended that way. Not unless set.
+    ///
+    /// Each run calls a copy of the closure, as with [`Self::retry`].
+    pub fn preemptible(mut self) -> JobBuilder<'a, Again<F>>
+    where
+        F: Clone,
+    {
+        self.extras().plan.preemptible = true;
+        self.again()
+    }
+
+    fn again(self) -> JobBuilder<'a, Again<F>> {
         JobBuilder {
             scheduler: self.scheduler,
             name: self.name,
@@ -222,6 +240,22 @@ impl<'a, F> JobBuilder<'a, Once<F>> {
             payload_bytes: self.payload_bytes,
             place: self.place,
         }
+    }
+}
+
+/// A closure that is copied for each run already.
+impl<F> JobBuilder<'_, Again<F>> {
+    /// Tries it again when it fails, as [`JobBuilder::retry`] of a closure that is called once.
+    pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
+        self.extras().plan.retry = Some(retry.into());
+        self
+    }
+
+    /// Lets its lane stop it for a job of a higher priority, as [`JobBuilder::preemptible`] of a closure that is called
+    /// once.
+    pub fn preemptible(mut self) -> Self {
+        self.extras().plan.preemptible = true;
+        self
     }
 }
 

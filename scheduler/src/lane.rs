@@ -244,6 +244,16 @@ impl<'a> LaneBuilder<'a> {
         self
     }
 
+    /// Whether a job that finds all slots taken stops a running one of a lower priority that
+    /// [allows it](crate::JobBuilder::preemptible): not, unless set. The lowest one is stopped, and of equals the one that
+    /// has run the shortest; at most as many as jobs above it are queued. Not together with ageing or turns.
+    ///
+    /// While the lane is full, each submit and start looks at each running job.
+    pub fn preempt(mut self, preempt: bool) -> Self {
+        self.settings.preempt = preempt;
+        self
+    }
+
     /// The priority of its jobs unless they set their own: 1 (last) to 100 (first), [`DEFAULT`](crate::priority::DEFAULT) unless set.
     pub fn priority(mut self, priority: u8) -> Self {
         self.settings.priority = priority;

@@ -36,6 +36,8 @@ pub(crate) struct Plan {
     pub(crate) heartbeat: Option<Duration>,
     /// Its record is kept however it ends.
     pub(crate) keep: bool,
+    /// It may be stopped for a job of a higher priority.
+    pub(crate) preemptible: bool,
     pub(crate) created_ns: u64,
     /// The last sign of life.
     pub(crate) beat_ns: AtomicU64,

@@ -27,6 +27,7 @@ pub(crate) struct Settings {
     pub(crate) priority: u8,
     pub(crate) ageing: Option<Ageing>,
     pub(crate) turn_every: Option<u32>,
+    pub(crate) preempt: bool,
     pub(crate) timeout: Option<Duration>,
     pub(crate) cancel_grace: Duration,
     /// Of single types; few, so found by walking.
@@ -49,6 +50,7 @@ impl Default for Settings {
             priority: priority::DEFAULT,
             ageing: None,
             turn_every: None,
+            preempt: false,
             timeout: None,
             cancel_grace: DEFAULT_CANCEL_GRACE,
             type_timeouts: Vec::new(),
@@ -122,6 +124,9 @@ impl Settings {
         if self.turn_every.is_some_and(|every| every < 2) {
             return Err(LaneError::InvalidTurn { lane: lane() });
         }
+        if self.preempt && (self.ageing.is_some() || self.turn_every.is_some()) {
+            return Err(LaneError::PreemptsTheAged { lane: lane() });
+        }
         let mut of_types = self.type_timeouts.iter().map(|(_, timeout)| timeout);
         if self.timeout == Some(Duration::ZERO) || of_types.any(Duration::is_zero) {
             return Err(LaneError::ZeroTimeout { lane: lane() });
@@ -178,6 +183,7 @@ impl fmt::Display for Settings {
             priority,
             ageing,
             turn_every,
+            preempt,
             timeout,
             cancel_grace,
             type_timeouts,
@@ -210,6 +216,9 @@ impl fmt::Display for Settings {
         }
         if let Some(every) = turn_every {
             write!(f, ", a turn every {every}")?;
+        }
+        if *preempt {
+            write!(f, ", preempts")?;
         }
         match timeout {
             Some(timeout) => write!(f, ", timeout {timeout:?}")?,

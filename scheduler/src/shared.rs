@@ -15,6 +15,7 @@
 mod admit;
 mod counts;
 mod facts;
+mod preempt;
 mod steer;
 mod waiting;
 
@@ -121,6 +122,8 @@ pub(crate) struct After {
     /// Submitters whose room has been promised.
     promised: Vec<Waker>,
     drained: bool,
+    /// The runner of a job that is to be stopped for another.
+    preempted: Option<Waker>,
     /// The queue has passed its high-water mark with so many jobs.
     rose: Option<usize>,
 }
@@ -151,6 +154,8 @@ impl Ended {
 pub(crate) enum Fate {
     Ended(End),
     Waits,
+    /// It was preempted, and is queued again.
+    Queued,
 }
 
 /// A lane, as its handles, jobs and runners share it.
@@ -240,7 +245,7 @@ impl Shared {
             }
             (Some(Wake::Spawn(_)) | None, _) => {}
         }
-        for waker in after.promised {
+        for waker in after.promised.into_iter().chain(after.preempted) {
             waker.wake();
         }
         if let Some(pending) = after.rose {
@@ -293,6 +298,8 @@ impl Shared {
         let full = counts.waiting.load(Relaxed) >= self.settings.capacity as u64;
         let fate = if stopped {
             Fate::Ended(End::Cancelled)
+        } else if ended.again && ended.end == End::Cancelled {
+            Fate::Queued
         } else if ended.again && !full {
             Fate::Waits
         } else {
@@ -300,6 +307,7 @@ impl Shared {
         };
         let (step, counter, kind) = match fate {
             Fate::Waits => (state::TRY_AGAIN, &counts.retried, JobEventKind::Retried),
+            Fate::Queued => (state::PREEMPT, &counts.preempted, JobEventKind::Preempted),
             Fate::Ended(End::Succeeded) => {
                 (state::SUCCEED, &counts.succeeded, JobEventKind::Succeeded)
             }
@@ -321,8 +329,12 @@ impl Shared {
         if fate == Fate::Waits {
             increment(&counts.waiting);
         }
+        header.set_preempting(false);
         self.count_stopped(core, header.started_ns(), ended.end, now_ns);
         self.note(core, header, kind, step.states(), reason, now_ns);
+        if fate == Fate::Queued {
+            self.requeue(core, &job, now_ns);
+        }
         Some((job, fate))
     }
 
@@ -390,6 +402,8 @@ impl Shared {
         increment(&self.counts.started);
         let (kind, moved) = (JobEventKind::Started, state::START.states());
         self.note(core, header, kind, moved, None, now_ns);
+        // It took the last slot, and what is queued behind it may stop another.
+        self.preempt(core, after);
         Next::Run(job)
     }
 

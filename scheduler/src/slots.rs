@@ -58,6 +58,11 @@ impl Slots {
         self.paused = paused;
     }
 
+    /// Whether every slot is taken; not in a lane that is paused, where none is given.
+    pub(crate) fn is_full(&self) -> bool {
+        self.running >= self.limit && !self.paused
+    }
+
     /// Whether one more job may begin.
     pub(crate) fn has_room(&self) -> bool {
         self.running < self.limit && !self.paused

@@ -81,6 +81,8 @@ pub(crate) struct Move {
 pub(crate) const ACCEPT: Move = Move::new(Pending, Ready);
 /// Its attempt failed, and there is another.
 pub(crate) const TRY_AGAIN: Move = Move::new(Running, Waiting);
+/// It is stopped for a job of a higher priority, and queued again.
+pub(crate) const PREEMPT: Move = Move::new(Running, Ready);
 /// A runner takes it out of the queue.
 pub(crate) const START: Move = Move::new(Ready, Running);
 /// It is cancelled while queued.

@@ -1,5 +1,5 @@
 //! Random histories of whole schedulers against an obvious model (F69): dependencies, retries, delays, timeouts, panics,
-//! cancels and priorities at once, thousands of jobs a case, under paused time. On failure proptest prints the seed and
+//! cancels, priorities and preemption at once, thousands of jobs a case, under paused time. On failure proptest prints the seed and
 //! the smallest history that fails.
 
 use std::{
@@ -39,6 +39,7 @@ struct Plan {
     /// The last one is for all attempts that follow.
     ends: Vec<End>,
     retries: u32,
+    preemptible: bool,
     any: bool,
     /// Each by how many jobs before this one; as many as there are.
     after: Vec<usize>,
@@ -101,12 +102,14 @@ async fn run(
     seen: Arc<Seen>,
 ) -> Result<(), &'static str> {
     let _slot = Slot::take(&seen, plan.lane);
-    let attempts = &seen.attempts;
-    attempts
-        .lock()
-        .entry(number)
-        .or_default()
-        .push(cx.attempt());
+    {
+        let mut attempts = seen.attempts.lock();
+        let attempts = attempts.entry(number).or_default();
+        // One that was preempted begins the same attempt again.
+        if attempts.last() != Some(&cx.attempt()) {
+            attempts.push(cx.attempt());
+        }
+    }
     sleep(Duration::from_millis(plan.run_ms)).await;
     match plan.end_of(cx.attempt()) {
         End::Succeed => Ok(()),
@@ -225,7 +228,7 @@ fn check_counts(
         // A job that is cancelled between its start and its first poll has begun, and did not say so.
         assert!(counters.started_total >= begun.sum::<usize>() as u64);
         assert_eq!(
-            counters.started_total - counts.retried_total,
+            counters.started_total - counts.retried_total - counts.preempted_total,
             counters.finished_total() - not_begun(events, ids, &numbers)
         );
     }
@@ -249,6 +252,8 @@ async fn history(plans: Vec<Plan>) {
         let builder = ax.lane(["a", "b", "c"][lane]).limit(LIMITS[lane]);
         builder
             .timeout(Duration::from_millis(500))
+            .cancel_grace(Duration::from_millis(5))
+            .preempt(lane == 1)
             .open()
             .expect("new")
     });
@@ -264,6 +269,11 @@ async fn history(plans: Vec<Plan>) {
             .lane(&lanes[plan.lane])
             .priority(plan.priority)
             .retry(backoff.retries(plan.retries));
+        let job = if plan.preemptible {
+            job.preemptible()
+        } else {
+            job
+        };
         let job = job.delay(Duration::from_millis(plan.delay_ms));
         let job = if plan.any {
             job.after_any(after)
@@ -318,19 +328,29 @@ fn plan() -> impl Strategy<Value = Plan> {
         1..=100_u8,
         times,
         ends,
-        0..3_u32,
+        (0..3_u32, any::<bool>()),
         any::<bool>(),
         after,
         cancel,
     )
         .prop_map(
-            |(lane, priority, (run_ms, delay_ms), ends, retries, any, after, cancel_ms)| Plan {
+            |(
+                lane,
+                priority,
+                (run_ms, delay_ms),
+                ends,
+                (retries, preemptible),
+                any,
+                after,
+                cancel_ms,
+            )| Plan {
                 lane,
                 priority,
                 run_ms,
                 delay_ms,
                 ends,
                 retries,
+                preemptible,
                 any,
                 after,
                 cancel_ms,

@@ -79,7 +79,7 @@ async fn lanes_downstreams_and_pools_need_no_label() {
         let job = ax_inside.job("refused", |_| async { Ok::<_, Infallible>(()) });
         job.lane(&full_inside).submit_wait().await.map(drop)
     });
-    let awaits = ax.job("awaits", |_| async move { runs.await });
+    let awaits = ax.job("awaits", |_| runs);
     let calls = ax.job("calls", |_| async {
         let ocr = downstream("ocr");
         ocr.call(pending::<Result<(), io::Error>>()).await

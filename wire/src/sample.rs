@@ -253,6 +253,9 @@ pub struct LaneSample {
     /// Attempts that ended because a promised heartbeat did not come.
     #[serde(default)]
     pub zombies_total: u64,
+    /// Attempts that were stopped for a job of a higher priority and queued again.
+    #[serde(default)]
+    pub preempted_total: u64,
     /// Whether it was told to begin no job for now.
     #[serde(default)]
     pub paused: bool,

@@ -1,8 +1,8 @@
 //! Snapshot files: where they lie, what they are called, and how one is written so that nobody else can read, replace
 //! or redirect it.
 //!
-//! Agent and probe both write through here. A file's name carries its [`IncidentId`], and a file never replaces another,
-//! so that there is one file an incident in a folder, whoever wrote first.
+//! Agent and probe both write through here. A file's name carries its [`IncidentId`](crate::incident::IncidentId), and a
+//! file never replaces another, so that there is one file an incident in a folder, whoever wrote first.
 //!
 //! Everything here blocks on the file system: call it from a thread that may wait.
 

@@ -93,7 +93,7 @@ impl Shared {
                 Ok(true) => {
                     increment(&self.counts.submitted);
                     rose = self.enqueue(&mut core, job, state::ACCEPT);
-                    after.wake = Self::next_wake(&mut core, 0);
+                    self.call_for_queued(&mut core, &mut after);
                     (Asked::Queued, None)
                 }
                 Ok(false) => (self.refuse(&mut core, job.header()), Some(job)),
@@ -320,7 +320,7 @@ impl Shared {
             header.set_spilled(false);
             header.set_ready_ns(now_ns);
             let rose = self.enqueue(&mut core, Arc::clone(job), state::COME_BACK);
-            after.wake = Self::next_wake(&mut core, 0);
+            self.call_for_queued(&mut core, &mut after);
             rose
         };
         self.finish(after);

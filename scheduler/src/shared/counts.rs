@@ -37,6 +37,7 @@ pub(super) struct Counts {
     pub(super) retried: AtomicU64,
     pub(super) deferred: AtomicU64,
     pub(super) zombies: AtomicU64,
+    pub(super) preempted: AtomicU64,
     /// Time that jobs have run, of those that do not run any more.
     run_ns: AtomicU64,
 }
@@ -129,6 +130,7 @@ impl Shared {
             retried_total: get(&counts.retried),
             deferred_total: get(&counts.deferred),
             zombies_total: get(&counts.zombies),
+            preempted_total: get(&counts.preempted),
             head_age_ns: head.map(|header| now_ns.saturating_sub(header.ready_ns())),
             counters: counts.jobs(),
             paused: counts.paused.load(Relaxed),

@@ -49,7 +49,7 @@ impl Shared {
             header.task.submitted();
             header.tell(RecordedKind::Ready, header.ready_ns(), None);
             after.rose = self.enqueue(&mut core, job, state::ACCEPT);
-            after.wake = Self::next_wake(&mut core, 0);
+            self.call_for_queued(&mut core, &mut after);
         }
         Ok(after)
     }
@@ -80,7 +80,7 @@ impl Shared {
             header.tell(RecordedKind::Ready, header.ready_ns(), None);
             core.room.take_anyway(header.load());
             after.rose = self.enqueue(&mut core, Arc::clone(job), state::COME_BACK);
-            after.wake = Self::next_wake(&mut core, 0);
+            self.call_for_queued(&mut core, &mut after);
         }
         self.finish(after);
     }
