@@ -236,6 +236,14 @@ fn wrapped_under_load() -> Row {
 fn plain() -> Row {
     let (agent, runtime) = (FakeAgent::start(), two_workers());
     let probe = agent.observe(&runtime);
+    // Without a name it is told by its thread, which the probe has to have met.
+    agent.wait_for(|frame| match frame {
+        ToAgent::Sample(sample) => {
+            let mut workers = sample.runtimes.iter().flat_map(|of| &of.workers);
+            workers.all(|worker| worker.tid.is_some()).then_some(())
+        }
+        _ => None,
+    });
     let task = runtime.block_on(async { tokio::spawn(async { block(BLOCKED) }).await });
     let stalls = wait_for_ends(&agent, 1);
     probe.shutdown();
