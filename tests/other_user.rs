@@ -56,7 +56,7 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    fn agent(&self, arguments: &[&str], socket: &Path, snapshots: &Path) -> Guarded {
+    fn agent(arguments: &[&str], socket: &Path, snapshots: &Path) -> Guarded {
         let mut command = ax_agent(socket);
         command.args(arguments).arg("--socket").arg(socket);
         command
@@ -220,7 +220,7 @@ fn nobody_can_connect_to_a_per_user_agent_nor_read_nor_plant_a_file() {
         return;
     };
     let (socket, snapshots) = (place.path("ax/agent.sock"), place.path("state/snapshots"));
-    let _agent = place.agent(&[], &socket, &snapshots);
+    let _agent = Place::agent(&[], &socket, &snapshots);
     // A death leaves a file.
     let mut service = Guarded(place.role(0, "checkout", &socket));
     let mut viewer = Viewer::connect(&socket);
@@ -269,7 +269,7 @@ fn on_the_system_agent_a_user_sees_its_own_services_and_files_alone() {
         return;
     };
     let (socket, snapshots) = (place.path("run/agent.sock"), place.path("state"));
-    let _agent = place.agent(&["--system"], &socket, &snapshots);
+    let _agent = Place::agent(&["--system"], &socket, &snapshots);
     let mode = |path: &Path| fs::metadata(path).expect("is there").mode() & 0o777;
     assert_eq!((mode(&place.path("run")), mode(&socket)), (0o755, 0o666));
     let mut roots = Guarded(place.role(0, "of-root", &socket));

@@ -102,6 +102,7 @@ impl Connection {
                     protocol: PROTOCOL,
                     agent_version: "0".to_owned(),
                     agent_pid: std::process::id(),
+                    embedded: false,
                 });
                 let mut line = Vec::new();
                 encode(&ack, &mut line).expect("encodes");
