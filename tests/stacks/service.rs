@@ -72,7 +72,8 @@ impl Cell {
         })
     }
 
-    fn run(self) {
+    /// Returns the probe, which ends with its last handle.
+    fn run(self) -> Probe {
         let mut builder = match self.flavor {
             Flavor::MultiThread => Builder::new_multi_thread(),
             Flavor::CurrentThread => Builder::new_current_thread(),
@@ -82,7 +83,7 @@ impl Cell {
             .build()
             .expect("a runtime");
         runtime.block_on(async {
-            Probe::builder("stacks")
+            let probe = Probe::builder("stacks")
                 .stacks(true)
                 .install()
                 .expect("a runtime");
@@ -103,7 +104,8 @@ impl Cell {
                     .await
                     .expect("no panic"),
             }
-        });
+            probe
+        })
     }
 }
 
@@ -114,13 +116,10 @@ pub fn run(mode: &str) {
     if mode == Mode::Incident.name() {
         incident();
     }
-    Cell::all().for_each(Cell::run);
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    let probe = Probe::builder("stacks").install_on(runtime.handle());
-    probe.expect("is installed").shutdown();
+    let probes: Vec<Probe> = Cell::all().map(Cell::run).collect();
+    for probe in probes {
+        probe.shutdown();
+    }
 }
 
 /// Jobs that end at about the time when they are found to stall, until the process is ended.
@@ -132,7 +131,7 @@ fn churn() -> ! {
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        Probe::builder("stacks")
+        let _probe = Probe::builder("stacks")
             .stall_threshold(ax_probe::MIN_STALL_THRESHOLD)
             .stacks(true)
             .install()
@@ -172,7 +171,7 @@ fn incident() -> ! {
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        Probe::builder("stacks")
+        let _probe = Probe::builder("stacks")
             .quiet_start(Duration::ZERO)
             .stacks(true)
             .install()
