@@ -78,6 +78,8 @@
 //!
 //! - A [`Lane`] runs at most `limit` jobs at once and queues at most `capacity`; one more is refused with
 //!   [`SubmitError::Full`]. The highest priority goes first, first in first out among equals.
+//! - In a lane that preempts ([`LaneBuilder::preempt`]), a job that finds all slots taken stops a lower one that allows it
+//!   ([`JobBuilder::preemptible`]), which is queued again and begins anew.
 //! - A job that waits, for a time ([`JobBuilder::delay`]), for others ([`JobBuilder::after`]) or for its next attempt
 //!   ([`JobBuilder::retry`]), holds no slot. As many may wait as the capacity lets queue.
 //! - What happens to jobs is told to listeners ([`Scheduler::subscribe`]), to a sink ([`SchedulerBuilder::on_event`]) and

@@ -1,13 +1,10 @@
 //! The context of spawned tasks. Requests are tested in `tests/requests.rs`, jobs in the scheduler.
 
-use std::{panic::Location, time::Duration};
-
-use ax_wire::sample::TaskKind;
 use proptest::prelude::*;
 use tokio::task::yield_now;
 
 use super::*;
-use crate::{slot::Subject, spawn, spawn_blocking, task_type::task_type};
+use crate::{spawn, spawn_blocking};
 
 fn user() -> Option<String> {
     let context = current()?;
@@ -100,39 +97,6 @@ async fn baggage_that_is_added_replaces_and_what_does_not_fit_is_counted() {
     });
     assert_eq!(seen.await.expect("runs"), "user.id=2");
     assert!(baggage_dropped_total() > before);
-}
-
-/// `F72`'s price: what a poll pays for having a context.
-#[test]
-fn a_scope_costs_a_poll_little() {
-    let subject = Subject {
-        task: task_type(TaskKind::Task, None, "t-cost", Location::caller()),
-        job: None,
-        trace: Some(new_trace()),
-        place: Location::caller(),
-    };
-    let (inherited, span) = (Inherited::default(), Some(new_span()));
-    let rounds = 200_000_u32;
-    let time = |work: &dyn Fn()| {
-        let best = (0..5).map(|_| {
-            let began = std::time::Instant::now();
-            (0..rounds).for_each(|_| work());
-            began.elapsed() / rounds
-        });
-        best.min().unwrap_or_default()
-    };
-    let without = time(&|| crate::slot::enter(&subject, 1).leave());
-    let with = time(&|| {
-        let entered = crate::slot::enter(&subject, 1);
-        inherited.scope(span, || std::hint::black_box(()));
-        entered.leave();
-    });
-    println!("a poll's slot: {without:?} without a context, {with:?} with one");
-    // A class, wide enough for a build without optimisation on a busy machine: it takes no lock and allocates nothing.
-    assert!(
-        with < without + Duration::from_nanos(200),
-        "{without:?} {with:?}"
-    );
 }
 
 proptest! {

@@ -138,7 +138,7 @@ pub fn no_service(link: &Link) -> String {
     };
     format!(
         "no service is connected to {agent} (waited {} s). Start one with the probe in it \
-         (`ax_probe::Probe::builder(\"my-service\").install()`), or look at the demo: `ax-top demo`",
+         (`let _probe = ax_probe::Probe::builder(\"my-service\").install()`), or look at the demo: `ax-top demo`",
         PATIENCE.as_secs()
     )
 }

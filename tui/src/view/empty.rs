@@ -27,7 +27,8 @@ impl Screen<'_> {
                     format!("{who} {}", socket.display()),
                     String::new(),
                     "A service with the probe in it connects within a second:".to_owned(),
-                    "    ax_probe::Probe::builder(\"my-service\").install()".to_owned(),
+                    "    let _probe = ax_probe::Probe::builder(\"my-service\").install()"
+                        .to_owned(),
                     String::new(),
                     "To look at a demo service instead: ax-top demo".to_owned(),
                 ]
