@@ -379,12 +379,12 @@ mod tests {
         size_of::<JobCell<Once<F>>>()
     }
 
-    /// With two reference counts, the allocator's own word and the queue's entry about 216 bytes, of which 8 are the
-    /// closure's.
+    /// With two reference counts and the allocator's own word 192 bytes, of which 8 are the closure's; with the queue's
+    /// entry 208. One word more costs 16 bytes.
     #[test]
     fn a_pending_job_keeps_to_its_budget() {
         let number = std::hint::black_box(7_u64);
         let cell = size_of_cell(move |_| async move { Ok::<_, std::io::Error>(number) });
-        assert!(cell <= 176, "{cell} bytes");
+        assert!(cell <= 168, "{cell} bytes");
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     panic::Location,
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{
             AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
             Ordering::{Acquire, Relaxed},
@@ -14,6 +14,7 @@ use std::{
 
 use ax_probe::{slot::Subject, task_type::TaskType, trace::Inherited};
 use ax_wire::{JobId, TraceId};
+use once_cell::race::OnceBox;
 
 use crate::{JobError, plan::Plan, room::Load, shared::Shared, state::StateCell};
 
@@ -67,8 +68,8 @@ pub(crate) struct Header {
     pub(super) detached: AtomicBool,
     /// The handle has had the outcome. Of the handle's thread.
     pub(super) taken: AtomicBool,
-    /// What only some jobs have.
-    plan: OnceLock<Box<Plan>>,
+    /// What only some jobs have. One word, where a `OnceLock` takes two.
+    plan: OnceBox<Plan>,
 }
 
 impl Header {
@@ -112,12 +113,12 @@ impl Header {
             marks: AtomicU8::new(if ledger_knows { WATCHED } else { 0 }),
             detached: AtomicBool::new(false),
             taken: AtomicBool::new(false),
-            plan: plan.map_or_else(OnceLock::new, OnceLock::from),
+            plan: plan.map_or_else(OnceBox::new, OnceBox::with_value),
         }
     }
 
     pub(crate) fn plan(&self) -> Option<&Plan> {
-        self.plan.get().map(|plan| &**plan)
+        self.plan.get()
     }
 
     pub(crate) fn plan_or_new(&self) -> &Plan {
