@@ -47,7 +47,7 @@ fn start_service(binary: &Path, mode: Mode, socket: &Path, folder: &Path) -> Gua
         .env("HOSTALIASES", folder.join(kinds::ALIASES))
         .env(kinds::FOLDER_ENV, folder)
         .env_remove("AX_DISABLE")
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::inherit())
         .spawn();
@@ -95,6 +95,7 @@ fn matrix(binary: &Path, named_later_with: Option<&Path>) -> Stacks {
         }
         stacks.entry(runtime).or_default().extend(named);
     }
+    // Closes its standard input, upon which it ends.
     let status = service.0.wait().expect("a child");
     assert!(status.success(), "{status}");
     stacks

@@ -1,6 +1,6 @@
 //! The service whose stacks are looked at.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, io, time::Duration};
 
 use ax_probe::Probe;
 use ax_scheduler::Scheduler;
@@ -120,6 +120,8 @@ pub fn run(mode: &str) {
     for probe in probes {
         probe.shutdown();
     }
+    // The names of its last stacks are read while it lives.
+    io::copy(&mut io::stdin(), &mut io::sink()).expect("ends with the test");
 }
 
 /// Jobs that end at about the time when they are found to stall, until the process is ended.
