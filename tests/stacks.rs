@@ -192,13 +192,18 @@ fn no_stack_is_kept_of_a_job_that_had_moved_on() {
     let symbolizer = symbolizer();
     let _service = start_service(&own_binary(), Mode::Churn, &agent.socket(), agent.folder());
     let mut connection = agent.accept();
-    let (mut checked, mut without_function) = (0, 0);
+    let (mut checked, mut without_function, mut unknown) = (0, 0, 0);
     while checked < wanted {
         let told = connection.next().expect("the service goes on");
         let Told::Stack { task, stack, .. } = told else {
             continue;
         };
-        let task = task.expect("only jobs run there");
+        // The beginning of its stall may have been dropped on the way: the reader is slower than the service.
+        let Some(task) = task else {
+            unknown += 1;
+            assert!(unknown < wanted, "{unknown} stacks of nobody knows what");
+            continue;
+        };
         let mut named = [*stack];
         symbolizer.name(connection.pid(), &mut named);
         assert_eq!(named[0].proof, StackProof::SamePoll);
