@@ -207,10 +207,10 @@ fn no_stack_is_kept_of_a_job_that_had_moved_on() {
         let mut named = [*stack];
         symbolizer.name(connection.pid(), &mut named);
         assert_eq!(named[0].proof, StackProof::SamePoll);
-        let names = named[0].frames.iter().flat_map(|frame| &frame.functions);
+        let functions = named[0].frames.iter().flat_map(|frame| &frame.functions);
         let shows = |function: &str| {
             let wanted = format!("kinds::{function}");
-            names
+            functions
                 .clone()
                 .any(|function| function.name.ends_with(&wanted))
         };

@@ -14,7 +14,7 @@ use std::{
         atomic::{AtomicBool, Ordering::Relaxed},
         mpsc,
     },
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Wake, Waker},
     thread::{self, Thread},
     time::{Duration, Instant},
 };
@@ -188,7 +188,11 @@ fn blocks_on() {
     });
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut receiver = pin!(receiver);
-    while let Poll::Pending = receiver.as_mut().poll(&mut Context::from_waker(&waker)) {
+    while receiver
+        .as_mut()
+        .poll(&mut Context::from_waker(&waker))
+        .is_pending()
+    {
         thread::park();
     }
 }
