@@ -45,7 +45,7 @@ pub fn write(
     )
 }
 
-/// Writes the snapshot of incident `id` anew, in the place of the file that [`write`] has made: for what became known
+/// Writes the snapshot of incident `id` anew, in the place of the file that [`write()`] has made: for what became known
 /// later. A reader finds the old file or the new one, never a part.
 ///
 /// # Errors
