@@ -37,6 +37,18 @@ struct Place {
     program: PathBuf,
 }
 
+fn start_agent(arguments: &[&str], socket: &Path, snapshots: &Path) -> Guarded {
+    let mut command = ax_agent(socket);
+    command.args(arguments).arg("--socket").arg(socket);
+    command
+        .arg("--snapshots")
+        .arg(snapshots)
+        .stderr(Stdio::null());
+    let agent = Guarded(command.spawn().expect("the agent starts"));
+    eventually("the agent's socket", || socket.exists().then_some(()));
+    agent
+}
+
 impl Place {
     /// `None` where we are not root, or have no `setpriv`.
     fn new() -> Option<Self> {
@@ -54,18 +66,6 @@ impl Place {
 
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
-    }
-
-    fn agent(arguments: &[&str], socket: &Path, snapshots: &Path) -> Guarded {
-        let mut command = ax_agent(socket);
-        command.args(arguments).arg("--socket").arg(socket);
-        command
-            .arg("--snapshots")
-            .arg(snapshots)
-            .stderr(Stdio::null());
-        let agent = Guarded(command.spawn().expect("the agent starts"));
-        eventually("the agent's socket", || socket.exists().then_some(()));
-        agent
     }
 
     /// Starts one of the roles below, as nobody or as ourselves.
@@ -220,7 +220,7 @@ fn nobody_can_connect_to_a_per_user_agent_nor_read_nor_plant_a_file() {
         return;
     };
     let (socket, snapshots) = (place.path("ax/agent.sock"), place.path("state/snapshots"));
-    let _agent = Place::agent(&[], &socket, &snapshots);
+    let _agent = start_agent(&[], &socket, &snapshots);
     // A death leaves a file.
     let mut service = Guarded(place.role(0, "checkout", &socket));
     let mut viewer = Viewer::connect(&socket);
@@ -269,7 +269,7 @@ fn on_the_system_agent_a_user_sees_its_own_services_and_files_alone() {
         return;
     };
     let (socket, snapshots) = (place.path("run/agent.sock"), place.path("state"));
-    let _agent = Place::agent(&["--system"], &socket, &snapshots);
+    let _agent = start_agent(&["--system"], &socket, &snapshots);
     let mode = |path: &Path| fs::metadata(path).expect("is there").mode() & 0o777;
     assert_eq!((mode(&place.path("run")), mode(&socket)), (0o755, 0o666));
     let mut roots = Guarded(place.role(0, "of-root", &socket));

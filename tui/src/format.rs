@@ -25,7 +25,7 @@ pub fn ms(ns: Option<u64>) -> String {
 /// A duration with the unit that suits it: for sentences, never for columns.
 pub fn duration(ns: u64) -> String {
     let ms = ns as f64 / NS_PER_MS;
-    let seconds = (ns + NS_PER_S / 2) / NS_PER_S;
+    let seconds = ns.saturating_add(NS_PER_S / 2) / NS_PER_S;
     if ms < 9.95 {
         format!("{ms:.1} ms")
     } else if ms < 999.5 {
@@ -295,5 +295,15 @@ mod tests {
     #[test]
     fn time_of_day_follows_the_zone() {
         assert_eq!(time_of_day(50_607 * NS_PER_S, &TimeZone::UTC), "14:03:27");
+    }
+
+    /// A file from elsewhere may hold any figure.
+    #[test]
+    fn no_figure_is_too_large_to_be_told() {
+        for ns in [u64::MAX, u64::MAX - 1, u64::MAX / 2] {
+            assert!(duration(ns).contains(" h "), "{}", duration(ns));
+            assert!(!age(ns).is_empty());
+            assert!(!ms(Some(ns)).is_empty());
+        }
     }
 }
