@@ -442,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_library_is_the_culprit_only_where_the_service_is_not_on_the_stack() {
-        let registry = "/home/u/.cargo/registry/src/index/serde_json-1.0.1/src/ser.rs";
+        let registry = "/opt/u/.cargo/registry/src/index/serde_json-1.0.1/src/ser.rs";
         let library: (&str, &[(&str, &str)]) = (SHOP, &[("serde_json::ser::to_string", registry)]);
         let user: (&str, &[(&str, &str)]) = (SHOP, &[("shop::render", "src/lib.rs")]);
         let with_user = stack(&[library, user]);
@@ -464,7 +464,7 @@ mod tests {
 
     #[test]
     fn what_was_inlined_is_told_by_its_source_file() {
-        let tokio = "/home/u/.cargo/registry/src/index.crates.io-1/tokio-1.54.1/src/park.rs";
+        let tokio = "/opt/u/.cargo/registry/src/index.crates.io-1/tokio-1.54.1/src/park.rs";
         let of_line_tables = stack(&[
             (
                 SHOP,
