@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
-use crate::{Agent, BindError, Config};
+use crate::{Agent, BindError, Config, symbol};
 
 /// It ended because it was told to.
 pub const EXIT_OK: u8 = 0;
@@ -69,6 +69,9 @@ fn log_filter(text: &str) -> Result<String, String> {
 /// Runs the daemon on this process's arguments until SIGINT or SIGTERM.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Some(code) = symbol::child_main() {
+        return code;
+    }
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
@@ -117,6 +120,7 @@ fn config(args: Args) -> Config {
     if args.snapshots.is_some() {
         config.snapshots.folder = args.snapshots;
     }
+    config.snapshots.symbolizer = Some(symbol::OWN_PROGRAM.into());
     config
 }
 

@@ -232,7 +232,8 @@ impl ServiceHistory {
                         self.gaps.pop_front();
                     }
                 }
-                Event::Unknown => {}
+                // Of use beside an incident only, where the hub keeps it.
+                Event::Stack(_) | Event::Unknown => {}
             }
         }
     }

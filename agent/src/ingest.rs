@@ -9,6 +9,7 @@ use ax_wire::{
         DownstreamSample, JobCounters, LaneSample, RuntimeSample, Sample, TaskRef, ThreadSample,
         TypeSample,
     },
+    stack::{MAX_FRAMES, ThreadStack},
     view::Backfill,
 };
 
@@ -159,10 +160,25 @@ pub(crate) fn clean_events(events: &mut Events) -> u64 {
     for event in &mut events.events {
         match event {
             Event::StallBegan(stall) | Event::StallEnded(stall) => clean_stall(stall),
+            Event::Stack(stack) => clean_stack(stack),
             Event::ObserverNotScheduled(_) | Event::Unknown => {}
         }
     }
     folded
+}
+
+/// A probe sends addresses. A name from it would be taken for one that was read from the file.
+fn clean_stack(stack: &mut ThreadStack) {
+    stack.modules.truncate(MAX_FRAMES);
+    for module in &mut stack.modules {
+        clean(&mut module.path);
+        clean_some(&mut module.build_id);
+        module.unnamed = None;
+    }
+    stack.frames.truncate(MAX_FRAMES);
+    for frame in &mut stack.frames {
+        frame.functions.clear();
+    }
 }
 
 fn clean_runtimes(runtimes: &mut Vec<RuntimeSample>, folded: &mut u64) {

@@ -43,6 +43,7 @@ mod ingest;
 mod serve;
 pub mod snapshot;
 mod socket;
+pub mod symbol;
 mod text;
 pub mod view;
 pub mod window;

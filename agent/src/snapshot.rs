@@ -1,6 +1,7 @@
 //! Evidence on disk: the agent's part of it.
 //!
 //! - [`limits`]: how often a service may have a snapshot;
+//! - [`naming`]: the thread that names the stacks of what is written;
 //! - [`store`]: the thread that writes, lists and prunes the files, so that a slow disk holds up nothing else;
 //! - here: what goes into one.
 //!
@@ -8,6 +9,7 @@
 //! after a restart of the agent they are taken from the files.
 
 pub(crate) mod limits;
+pub(crate) mod naming;
 pub(crate) mod store;
 
 use std::{path::PathBuf, time::Duration};
@@ -63,6 +65,9 @@ pub struct Settings {
     pub folder: Option<PathBuf>,
     /// Who may enter the folder.
     pub access: Access,
+    /// The program that reads a service's files to name the functions of its stacks: one whose `main` begins with
+    /// [`child_main`](crate::symbol::child_main). `None`: stacks stay addresses.
+    pub symbolizer: Option<PathBuf>,
     /// See [`DEFAULT_COOLDOWN`].
     pub cooldown: Duration,
     /// See [`DEFAULT_PER_HOUR`].
@@ -90,6 +95,7 @@ impl Settings {
         Self {
             folder,
             access: Access::Private,
+            symbolizer: None,
             cooldown: DEFAULT_COOLDOWN,
             per_hour: DEFAULT_PER_HOUR,
             all_per_hour: DEFAULT_ALL_PER_HOUR,

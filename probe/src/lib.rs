@@ -24,6 +24,7 @@
 //! [`MAX_BAGGAGE_BYTES`](trace::MAX_BAGGAGE_BYTES) for each trace. A figure that cannot be had is unknown, never zero.
 
 pub mod clock;
+mod elf;
 pub mod histogram;
 mod hooks;
 mod incident;
@@ -35,6 +36,7 @@ mod shared;
 pub mod slot;
 pub mod source;
 mod spawn;
+mod stack;
 mod stall;
 pub mod task_type;
 mod threads;

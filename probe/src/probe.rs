@@ -191,6 +191,7 @@ impl Probe {
                 schedule_probe: true,
                 timer_probe: None,
                 blocking_probe: true,
+                stacks: true,
                 limits: Limits {
                     cooldown_ns: duration_ns(DEFAULT_SNAPSHOT_COOLDOWN),
                     quiet_start_ns: duration_ns(DEFAULT_QUIET_START),
@@ -358,6 +359,21 @@ impl Builder {
     /// keeps one thread of the pool alive.
     pub fn blocking_probe(mut self, on: bool) -> Self {
         self.settings.blocking_probe = on;
+        self
+    }
+
+    /// Whether the stack of a worker that does not move is taken. On unless set; Linux on x86-64 and aarch64 only.
+    ///
+    /// A stack is taken by a signal to that thread, at most two for a stall: when it is found and at ten times the
+    /// threshold. The first stall of the process picks a real-time signal that has no handler, from `SIGRTMAX` down, and
+    /// keeps it; where the service has taken it back meanwhile none is sent. The handler holds the thread up for about
+    /// 1 us and allocates, locks and unwinds nothing.
+    ///
+    /// Switch it off for a service whose code, or a C library in it, takes an interrupted system call for a failure: the
+    /// kernel begins most of them again by itself (`SA_RESTART`), but `poll`, a bare `nanosleep` and reads and writes with
+    /// a timeout on the socket end with `EINTR`. Rust's `thread::sleep`, locks and plain reads go on.
+    pub fn stacks(mut self, on: bool) -> Self {
+        self.settings.stacks = on;
         self
     }
 

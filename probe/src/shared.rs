@@ -35,6 +35,7 @@ pub(crate) struct Settings {
     /// `None`: where it is sure that the runtime has a timer.
     pub(crate) timer_probe: Option<bool>,
     pub(crate) blocking_probe: bool,
+    pub(crate) stacks: bool,
     pub(crate) limits: Limits,
     pub(crate) recorder_bytes: usize,
     /// `None`: the default folder.

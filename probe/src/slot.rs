@@ -7,6 +7,7 @@ use std::{
     cell::{Cell, OnceCell},
     collections::HashMap,
     marker::PhantomData,
+    ops::Range,
     panic::Location,
     ptr,
     sync::{
@@ -26,7 +27,10 @@ use ax_wire::{
 use parking_lot::Mutex;
 use tokio::runtime;
 
-use crate::task_type::{TaskType, place_text};
+use crate::{
+    stack,
+    task_type::{TaskType, place_text},
+};
 
 /// Most threads whose slots the watchdog reads, at about 150 bytes each. Threads beyond that work as ever, but their
 /// polls have no name; they are counted.
@@ -57,6 +61,9 @@ pub struct Subject {
 pub(crate) struct Slot {
     /// Kernel thread id.
     tid: AtomicU32,
+    /// Where the thread's stack lies; 0 where that is unknown.
+    stack_low: AtomicU64,
+    stack_high: AtomicU64,
     /// Set when the thread has ended; the slot is then taken out of the list.
     gone: AtomicBool,
     /// [`RuntimeId`] of the runtime inside which the thread is, as a worker or not; 0 when none that the probe knows.
@@ -186,6 +193,12 @@ impl Slot {
         Some(self.tid.load(Relaxed)).filter(|tid| *tid != 0)
     }
 
+    /// Where the thread's stack lies.
+    pub(crate) fn stack(&self) -> Option<Range<u64>> {
+        let (low, high) = (self.stack_low.load(Relaxed), self.stack_high.load(Relaxed));
+        (high != 0).then_some(low..high)
+    }
+
     /// Which worker of which runtime the thread is, and how new that claim is.
     pub(crate) fn worker(&self) -> Option<(RuntimeId, u32, u64)> {
         let claim = self.claim.load(Acquire);
@@ -277,6 +290,10 @@ fn new_local() -> Local {
     let tid = rustix::thread::gettid().as_raw_pid();
     slot.tid.store(tid.unsigned_abs(), Relaxed);
     slot.worker.store(NO_WORKER, Relaxed);
+    if let Some(stack) = stack::own_stack() {
+        slot.stack_low.store(stack.start, Relaxed);
+        slot.stack_high.store(stack.end, Relaxed);
+    }
     let mut all = ALL.get_or_init(Mutex::default).lock();
     all.retain(|slot| !slot.gone.load(Relaxed));
     if all.len() < MAX_THREADS {

@@ -84,6 +84,12 @@ pub(crate) fn thread_sample(tid: u32) -> Option<ThreadSample> {
     })
 }
 
+/// The signals that a thread keeps from itself, the first one in the lowest bit.
+pub(crate) fn blocked_signals(tid: u32) -> Option<u64> {
+    let status = Status::from_file(path(tid, "status")).ok()?;
+    Some(status.sigblk)
+}
+
 /// CPU time of one thread.
 fn cpu_ns(tid: u32) -> Option<u64> {
     let schedstat = Schedstat::from_file(path(tid, "schedstat")).ok()?;

@@ -134,6 +134,12 @@ fn check_evidence(incident: &Incident) {
         incident.reason
     );
     assert_eq!(incident.stalls.len(), 2, "{:?}", incident.stalls);
+    let of_stall = |id| incident.stacks.iter().any(|stack| stack.stall == id);
+    assert!(
+        incident.stalls.iter().any(|stall| of_stall(stall.id)),
+        "{:?}",
+        incident.stacks
+    );
     let workers = &incident.runtimes[0].workers;
     for worker in workers {
         assert_eq!(worker.state, WorkerState::Stalled);

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     id::RuntimeId,
     sample::{TaskRef, ThreadSample},
+    stack::ThreadStack,
 };
 
 /// A batch of events, in the order of their time.
@@ -27,6 +28,8 @@ pub enum Event {
     /// The probe's own watchdog got no CPU, so nothing can be said of the workers in that time: the process was
     /// throttled, stopped or suspended.
     ObserverNotScheduled(ObserverGap),
+    /// The stack of a worker that does not move: at most two a stall, when it is found and at ten times the threshold.
+    Stack(Box<ThreadStack>),
     /// An event that this reader does not know.
     #[serde(other)]
     Unknown,

@@ -15,6 +15,7 @@ use crate::{
     id::{JobId, RuntimeId},
     recorder::RecorderDump,
     sample::{Dropped, LagPoint, LaneSample, ProcessSample, RuntimeSample, TaskRef, TypeSample},
+    stack::ThreadStack,
     view::{AgentDropped, Point, ServiceView},
 };
 
@@ -89,6 +90,9 @@ pub struct Incident {
     pub at_unix_ns: u64,
     /// The stalls going on.
     pub stalls: Vec<Stall>,
+    /// The stacks of these stalls that were taken by then, at most two for each. A later one comes as an event.
+    #[serde(default)]
+    pub stacks: Vec<ThreadStack>,
     /// Each runtime with its workers: what they are polling, what the kernel says of them.
     pub runtimes: Vec<RuntimeSample>,
     /// Process figures.

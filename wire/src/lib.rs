@@ -28,6 +28,7 @@ pub mod sample;
 pub mod schema;
 pub mod snapshot_file;
 pub mod socket;
+pub mod stack;
 pub mod view;
 
 pub use frame::{ToAgent, ToService, ToViewer};

@@ -17,7 +17,7 @@ pub use self::{
     folder::{Access, default_folder, prepare, remove_unfinished},
     name::{file_name, incident_of},
     reading::{culprit, read, summary},
-    writing::write,
+    writing::{replace, write},
 };
 
 /// Longest file that [`read`] and [`summary`] look at. An incident is one frame of at most 8 MiB; with a view, histograms

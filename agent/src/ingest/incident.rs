@@ -5,7 +5,7 @@ use ax_wire::{
     recorder::{MAX_RECORDED_EVENTS, RecorderDump},
 };
 
-use super::{clean_lane, clean_runtimes, clean_stall, clean_task, cut, cut_oldest};
+use super::{clean_lane, clean_runtimes, clean_stack, clean_stall, clean_task, cut, cut_oldest};
 use crate::{
     config::{MAX_LAG_POINTS, MAX_LANES, MAX_TYPES},
     text::{clean, clean_some},
@@ -28,6 +28,8 @@ pub(crate) fn clean_incident(incident: &mut Incident) {
     }
     cut(&mut incident.stalls, MAX_STALLS, &mut folded);
     incident.stalls.iter_mut().for_each(clean_stall);
+    cut(&mut incident.stacks, MAX_STALLS, &mut folded);
+    incident.stacks.iter_mut().for_each(clean_stack);
     clean_runtimes(&mut incident.runtimes, &mut folded);
     cut(&mut incident.lanes, MAX_LANES, &mut folded);
     for lane in &mut incident.lanes {

@@ -18,6 +18,7 @@ use crate::{
     snapshot::{
         ServiceKey, Settings,
         limits::{Kind, Limits},
+        naming::Unnamed,
         store::{Order, Report, Store},
     },
 };
@@ -174,6 +175,13 @@ impl Evidence {
         match ordered {
             Ok(()) => Vec::new(),
             Err(why) => self.failed(key, id, why),
+        }
+    }
+
+    /// Names the stacks of a snapshot, and puts them into its file.
+    pub(super) fn name(&self, unnamed: Unnamed) {
+        if let Some(store) = &self.store {
+            store.name(unnamed);
         }
     }
 

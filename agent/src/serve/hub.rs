@@ -264,6 +264,9 @@ impl Hub {
             }
             FromService::Events(events, folded) => {
                 count_folded(folded, service, &mut self.dropped);
+                if let Some(unnamed) = service.later_stacks(&events) {
+                    self.evidence.name(unnamed);
+                }
                 service.history.events(events, now);
             }
             FromService::Incident(incident) => self.incident(instance, *incident, now),
@@ -303,6 +306,10 @@ impl Hub {
                 return;
             }
         }
+        let unnamed = self
+            .services
+            .get_mut(&instance)
+            .and_then(|service| service.incident_stacks(&incident));
         let reason = incident.reason.clone();
         self.write(
             instance,
@@ -313,6 +320,10 @@ impl Hub {
             waiting,
             now,
         );
+        // After the writing, which does not wait for it.
+        if let Some(unnamed) = unnamed {
+            self.evidence.name(unnamed);
+        }
     }
 
     #[expect(

@@ -3,7 +3,10 @@
 use ax_wire::{
     InstanceId, ToService,
     alert::{Alert, AlertState, Severity},
+    event::{Event, Events},
     hello::Hello,
+    incident::{Incident, IncidentId},
+    stack::ThreadStack,
     view::{AgentDropped, ServiceState},
 };
 use tokio::sync::mpsc;
@@ -15,7 +18,7 @@ use crate::{
     alert::{Book, Quiet, Rule},
     clock::Now,
     history::ServiceHistory,
-    snapshot::ServiceKey,
+    snapshot::{ServiceKey, naming::Unnamed},
 };
 
 /// After the connection of a service broke, how long it may take to come back before its "last seen" is written. With
@@ -44,9 +47,22 @@ pub(super) struct Service {
     pub(super) book: Book,
     /// Its process in our pid namespace, where it has a number there.
     pub(super) pid: Option<u32>,
+    /// The latest incident with stacks: a stall may get another one after it.
+    stacks: Option<IncidentStacks>,
     quiet_until_mono_ns: u64,
     quiet: Quiet,
     last_seen_due_mono_ns: Option<u64>,
+}
+
+/// Most stacks of one incident, over all its stalls.
+const MAX_STACKS: usize = 64;
+
+/// The stacks of one incident so far.
+#[derive(Debug)]
+struct IncidentStacks {
+    id: IncidentId,
+    stalls: Vec<u64>,
+    stacks: Vec<ThreadStack>,
 }
 
 impl Service {
@@ -57,12 +73,51 @@ impl Service {
             history,
             dropped: AgentDropped::default(),
             pid: speaker.peer.pid,
+            stacks: None,
             speaker: Some(speaker),
             book,
             quiet_until_mono_ns: now.mono_ns.saturating_add(quiet_ns),
             quiet: Quiet::JustStarted,
             last_seen_due_mono_ns: None,
         }
+    }
+
+    /// Keeps the stacks of an incident in mind; returns them for naming.
+    pub(super) fn incident_stacks(&mut self, incident: &Incident) -> Option<Unnamed> {
+        self.stacks = Some(IncidentStacks {
+            id: incident.id,
+            stalls: incident.stalls.iter().map(|stall| stall.id).collect(),
+            stacks: incident.stacks.clone(),
+        });
+        self.unnamed()
+    }
+
+    /// Adds the stacks among these events to the latest incident; returns all of its stacks where there is a new one.
+    pub(super) fn later_stacks(&mut self, events: &Events) -> Option<Unnamed> {
+        let known = self.stacks.as_mut()?;
+        let before = known.stacks.len();
+        for event in &events.events {
+            if let Event::Stack(stack) = event
+                && known.stalls.contains(&stack.stall)
+                && !known.stacks.contains(stack)
+                && known.stacks.len() < MAX_STACKS
+            {
+                known.stacks.push(ThreadStack::clone(stack));
+            }
+        }
+        (known.stacks.len() > before)
+            .then(|| self.unnamed())
+            .flatten()
+    }
+
+    fn unnamed(&self) -> Option<Unnamed> {
+        let known = self.stacks.as_ref()?;
+        (!known.stacks.is_empty()).then_some(Unnamed {
+            uid: self.history.uid(),
+            id: known.id,
+            pid: self.pid?,
+            stacks: known.stacks.clone(),
+        })
     }
 
     pub(super) fn instance(&self) -> InstanceId {

@@ -13,9 +13,13 @@ use std::{
 use ax_wire::{
     incident::{IncidentId, Reason, Snapshot, SnapshotSummary},
     snapshot_file::{self, SnapshotFileError},
+    stack::ThreadStack,
 };
 
-use super::{ServiceKey, Settings};
+use super::{
+    ServiceKey, Settings,
+    naming::{Naming, Unnamed},
+};
 use crate::text::{clean, clean_some};
 
 /// Orders that wait for the disk. A snapshot takes about a megabyte; when the disk is slower than that, one that cannot
@@ -35,6 +39,12 @@ pub(crate) enum Order {
         uid: u32,
         id: IncidentId,
         snapshot: Box<Snapshot>,
+    },
+    /// Put the stacks of a snapshot that was written into its file, with their names.
+    Stacks {
+        uid: u32,
+        id: IncidentId,
+        stacks: Vec<ThreadStack>,
     },
     /// Look for files that others have written: probes without an agent.
     Look,
@@ -64,6 +74,8 @@ pub(crate) enum Report {
 pub(crate) struct Store {
     orders: SyncSender<Order>,
     thread: thread::JoinHandle<()>,
+    /// `None`: stacks stay addresses.
+    naming: Option<Naming>,
 }
 
 impl Store {
@@ -78,6 +90,9 @@ impl Store {
         report: impl Fn(Report) + Send + 'static,
     ) -> io::Result<Self> {
         let (orders, inbox) = sync_channel(ORDERS);
+        let naming = settings.symbolizer.clone();
+        let naming = naming.map(|program| Naming::start(program, orders.clone()));
+        let naming = naming.transpose()?;
         let thread = thread::Builder::new().name("ax-snapshots".to_owned());
         let thread = thread.spawn(move || {
             let shelf = Shelf {
@@ -88,7 +103,11 @@ impl Store {
             };
             shelf.run(&inbox);
         })?;
-        Ok(Self { orders, thread })
+        Ok(Self {
+            orders,
+            thread,
+            naming,
+        })
     }
 
     /// Gives an order.
@@ -103,8 +122,20 @@ impl Store {
         })
     }
 
+    /// Names stacks of a snapshot whose writing has been ordered, and puts them into its file. They stay addresses where
+    /// that cannot be done.
+    pub(crate) fn name(&self, unnamed: Unnamed) {
+        if let Some(naming) = &self.naming {
+            naming.order(unnamed);
+        }
+    }
+
     /// Waits until all orders are done. Blocks.
     pub(crate) fn finish(self) {
+        // First: it has orders for the other.
+        if let Some(naming) = self.naming {
+            naming.finish();
+        }
         drop(self.orders);
         if self.thread.join().is_err() {
             tracing::error!("the thread that writes snapshots panicked");
@@ -120,6 +151,11 @@ pub(crate) fn read_alerts(folder: &Path) -> Option<Vec<u8>> {
     (ours && meta.len() <= MAX_ALERTS_BYTES)
         .then(|| fs::read(&path).ok())
         .flatten()
+}
+
+/// Only root may give a file away, and only root has services of other users.
+fn owner_for(uid: u32) -> Option<u32> {
+    (uid != rustix::process::geteuid().as_raw()).then_some(uid)
 }
 
 /// What the thread owns.
@@ -144,6 +180,11 @@ impl Shelf {
         while let Ok(order) = inbox.recv() {
             match order {
                 Order::Write { uid, id, snapshot } => self.write(uid, id, &snapshot),
+                Order::Stacks { uid, id, stacks } => {
+                    if let Err(error) = self.add_stacks(uid, id, stacks) {
+                        tracing::warn!("stacks stay without names: {error}");
+                    }
+                }
                 Order::Look => self.look(),
                 Order::Alerts(json) => {
                     if let Err(error) = self.write_alerts(&json) {
@@ -155,10 +196,8 @@ impl Shelf {
     }
 
     fn write(&mut self, uid: u32, id: IncidentId, snapshot: &Snapshot) {
-        // Only root may give a file away, and only root has services of other users.
-        let owner = (uid != rustix::process::geteuid().as_raw()).then_some(uid);
         let access = self.settings.access;
-        let written = snapshot_file::write(&self.folder, access, id, snapshot, owner);
+        let written = snapshot_file::write(&self.folder, access, id, snapshot, owner_for(uid));
         let written = match written {
             // The probe has written it meanwhile: one file an incident is what we want.
             Err(SnapshotFileError::Exists { path }) => {
@@ -187,6 +226,32 @@ impl Shelf {
                 (self.report)(Report::Failed { service, id, why });
             }
         }
+    }
+
+    /// Writes a snapshot anew with these stacks. Of one that could not be written, or has been removed, there is nothing
+    /// to add to.
+    fn add_stacks(
+        &mut self,
+        uid: u32,
+        id: IncidentId,
+        stacks: Vec<ThreadStack>,
+    ) -> Result<(), SnapshotFileError> {
+        let Some((_, known)) = self.files.get(&id) else {
+            return Ok(());
+        };
+        let mut snapshot = snapshot_file::read(Path::new(&known.path))?;
+        if let Some(incident) = &mut snapshot.incident {
+            incident.stacks = stacks;
+        }
+        let summary = snapshot_file::replace(
+            &self.folder,
+            self.settings.access,
+            id,
+            &snapshot,
+            owner_for(uid),
+        )?;
+        self.files.insert(id, (uid, summary));
+        Ok(())
     }
 
     /// Takes up files that are not known yet. At most as many as may be kept are read.

@@ -60,6 +60,7 @@ pub fn incident(reason: Reason) -> Incident {
             .expect("after 1970")
             .as_nanos() as u64,
         stalls: vec![stall],
+        stacks: Vec::new(),
         runtimes: Vec::new(),
         process: ProcessSample::default(),
         lanes: vec![lane("api", done(10))],

@@ -12,6 +12,7 @@ use ax_wire::{
     incident::{Incident, IncidentId, MAX_RUNNING_JOBS, QueueFacts, Reason},
     recorder::MAX_RECORDED_EVENTS,
     sample::{LagPoint, RuntimeSample},
+    stack::ThreadStack,
 };
 
 use super::Evidence;
@@ -62,6 +63,7 @@ pub(crate) struct Scene<'a> {
     pub(crate) slots: &'a [Arc<Slot>],
     pub(crate) by_worker: &'a ByWorker<'a>,
     pub(crate) stalls: Vec<Stall>,
+    pub(crate) stacks: Vec<ThreadStack>,
     pub(crate) recent: &'a Recent,
 }
 
@@ -72,6 +74,7 @@ pub(crate) fn take(shared: &Shared, reason: Reason, scene: Scene<'_>) -> Evidenc
         slots,
         by_worker,
         stalls,
+        stacks,
         recent,
     } = scene;
     let until_ns = now_ns() + duration_ns(DEADLINE);
@@ -110,6 +113,7 @@ pub(crate) fn take(shared: &Shared, reason: Reason, scene: Scene<'_>) -> Evidenc
         at_mono_ns,
         at_unix_ns: clock::unix_ns(),
         stalls,
+        stacks,
         runtimes,
         process: threads::process_sample(&own),
         lanes: source::sample_all(),

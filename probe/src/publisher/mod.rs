@@ -1,7 +1,6 @@
 //! The thread that tells an agent what the probe sees: finds one, greets it, and sends a sample a second and events as
 //! they come. While there is none it tries again for ever.
 
-mod build_id;
 mod history;
 mod link;
 mod sample;
@@ -36,7 +35,7 @@ use self::{
 };
 use crate::{
     clock::{duration_ns, now_ns},
-    runtime,
+    elf, runtime,
     shared::Shared,
     threads,
 };
@@ -105,7 +104,7 @@ impl Publisher {
         let mut publisher = Self {
             shared: Arc::clone(shared),
             instance: InstanceId::new_now(),
-            build_id: build_id::of_this_process(),
+            build_id: elf::own_build_id(),
             // Where the system does not say it, the probe's own start is the nearest thing.
             process_start_unix_ns: threads::process_start_unix_ns().unwrap_or(started_unix_ns),
             sampler,

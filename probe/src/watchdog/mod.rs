@@ -37,6 +37,9 @@ const TICK_AT_REST_NS: u64 = 20_000_000;
 /// From one look to the next while a worker is busy.
 const TICK_BUSY_NS: u64 = 10_000_000;
 
+/// For how long a tick takes stacks. One takes 0.2 ms, and 25 where its thread gets no CPU.
+const STACKS_NS: u64 = 50_000_000;
+
 /// One runtime and what is watched in it.
 struct WatchedRuntime {
     watched: Arc<Watched>,
@@ -64,13 +67,6 @@ impl WatchedRuntime {
         self.watched.info.id
     }
 
-    fn counters(&self, worker: usize) -> Counters {
-        Counters {
-            park_unpark: self.metrics.worker_park_unpark_count(worker),
-            busy_ns: clock::duration_ns(self.metrics.worker_total_busy_duration(worker)),
-        }
-    }
-
     /// Looks at each worker; returns how many are not parked.
     fn look_at_workers(
         &mut self,
@@ -80,7 +76,7 @@ impl WatchedRuntime {
     ) -> usize {
         let mut busy = 0;
         for index in 0..self.workers.len() {
-            let counters = self.counters(index);
+            let counters = counters(&self.metrics, index);
             busy += usize::from(!counters.parked());
             let slot = slots.get(&(self.id(), index as u32));
             let slot = slot.map(|(_, slot)| *slot);
@@ -92,12 +88,19 @@ impl WatchedRuntime {
     }
 }
 
+fn counters(metrics: &RuntimeMetrics, worker: usize) -> Counters {
+    Counters {
+        park_unpark: metrics.worker_park_unpark_count(worker),
+        busy_ns: clock::duration_ns(metrics.worker_total_busy_duration(worker)),
+    }
+}
+
 /// Tells the flight recorder of stalls.
 fn record(event: &Event, now_ns: u64) {
     let (kind, stall) = match event {
         Event::StallBegan(stall) => (RecordedKind::StallBegan, stall),
         Event::StallEnded(stall) => (RecordedKind::StallEnded, stall),
-        Event::ObserverNotScheduled(_) | Event::Unknown => return,
+        Event::ObserverNotScheduled(_) | Event::Stack(_) | Event::Unknown => return,
     };
     recorder::record_stall(kind, stall, now_ns);
 }
@@ -173,11 +176,12 @@ impl Watchdog {
         for point in &points {
             self.recent.push_lag(*point);
         }
+        let took_stacks = self.shared.settings.stacks && self.take_stacks(&by_worker, &mut events);
         // Before the evidence, which is to have them.
         for event in &events {
             record(event, now_ns);
         }
-        let took_evidence = self.take_evidence(now_ns, &slots, &by_worker);
+        let took_evidence = self.take_evidence(now_ns, &slots, &by_worker) || took_stacks;
 
         if !events.is_empty() || !points.is_empty() {
             let mut outbox = self.shared.outbox.lock();
@@ -200,6 +204,33 @@ impl Watchdog {
             now_ns
         };
         self.due_ns = from_ns + tick_ns;
+    }
+
+    /// Takes the stacks of the stalls that were just found or last on; returns whether that took any time. What would
+    /// take more than [`STACKS_NS`] is left to the next tick.
+    fn take_stacks(&mut self, by_worker: &ByWorker<'_>, events: &mut Vec<Event>) -> bool {
+        let threshold_ns = self.shared.settings.stall_threshold_ns;
+        let until_ns = clock::now_ns() + STACKS_NS;
+        let mut any = false;
+        for of in &mut self.runtimes {
+            let (metrics, id) = (&of.metrics, of.watched.info.id);
+            for (index, worker) in of.workers.iter_mut().enumerate() {
+                let slot = by_worker.get(&(id, index as u32)).map(|(_, slot)| *slot);
+                let counters = || Some(counters(metrics, index));
+                any |= worker.take_stack(threshold_ns, slot, counters, events);
+                if any && clock::now_ns() > until_ns {
+                    return any;
+                }
+            }
+        }
+        for root in &mut self.roots {
+            let slot = Some(&*root.slot);
+            any |= root.thread.take_stack(threshold_ns, slot, || None, events);
+            if any && clock::now_ns() > until_ns {
+                return any;
+            }
+        }
+        any
     }
 
     /// A tick that comes late by more than half the threshold means that this thread got no CPU: the process was
@@ -286,6 +317,11 @@ impl Watchdog {
                     slots,
                     by_worker,
                     stalls: self.ongoing(),
+                    stacks: self
+                        .watched()
+                        .flat_map(WatchedThread::stacks)
+                        .cloned()
+                        .collect(),
                     recent: &self.recent,
                 },
             );

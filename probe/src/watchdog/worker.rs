@@ -6,10 +6,12 @@ use ax_wire::{
     RuntimeId,
     event::{Event, Stall, StallKind},
     sample::{TaskRef, ThreadSample},
+    stack::{StackProof, ThreadStack},
 };
 
 use crate::{
     slot::Slot,
+    stack,
     stall::{Changes, Counters, CpuTimes, Found, Reading, Watch},
     threads::{self, ThreadFiles},
 };
@@ -20,6 +22,25 @@ struct Identity {
     tid: Option<u32>,
     task: Option<TaskRef>,
     thread: Option<ThreadSample>,
+    /// How often its stack was asked for, whatever came of it.
+    asked: u64,
+    stacks: Vec<ThreadStack>,
+}
+
+/// After how many thresholds the second and last stack is taken, which shows whether the first one moves.
+const SECOND_STACK_AT: u64 = 10;
+
+/// What tells whether a thread has moved on.
+#[derive(PartialEq)]
+struct Standing {
+    poll_start_ns: Option<u64>,
+    counters: Option<Counters>,
+}
+
+impl Standing {
+    fn is_parked(&self) -> bool {
+        self.counters.is_some_and(Counters::parked)
+    }
 }
 
 /// One watched thread.
@@ -105,6 +126,75 @@ impl WatchedThread {
         }
     }
 
+    /// Takes the stack where the stall has just been found, or has lasted for [`SECOND_STACK_AT`] thresholds. What shows
+    /// a thread that has moved on meanwhile is thrown away. Returns whether a stack was asked for, which takes time.
+    pub(super) fn take_stack(
+        &mut self,
+        threshold_ns: u64,
+        slot: Option<&Slot>,
+        counters: impl Fn() -> Option<Counters>,
+        events: &mut Vec<Event>,
+    ) -> bool {
+        let (Some(found), Some(identity)) = (self.watch.ongoing(), &mut self.stall) else {
+            return false;
+        };
+        let due_ns = match identity.asked {
+            0 => 0,
+            1 => threshold_ns.saturating_mul(SECOND_STACK_AT),
+            _ => return false,
+        };
+        // A starved thread waits for a CPU, wherever it stands; of interest is one that has also computed for long.
+        let starved = found.kind == StallKind::Starved && found.on_cpu_ns < Some(threshold_ns);
+        if found.length_ns < due_ns || starved {
+            return false;
+        }
+        let Some((slot, tid, stack)) =
+            slot.and_then(|slot| Some((slot, slot.tid()?, slot.stack()?)))
+        else {
+            return false;
+        };
+        let seen = |counters| Standing {
+            poll_start_ns: slot.poll_in_progress().map(|poll| poll.start_ns),
+            counters,
+        };
+        let before = seen(counters());
+        let proof = match found.poll_start_ns {
+            Some(start_ns) if before.poll_start_ns == Some(start_ns) => StackProof::SamePoll,
+            None if Some(tid) == identity.tid && !before.is_parked() => {
+                StackProof::CountersStoodStill
+            }
+            _ => return false,
+        };
+        identity.asked += 1;
+        match stack::take(tid, &stack) {
+            Ok(taken) if seen(counters()) == before => {
+                let stack = ThreadStack {
+                    stall: identity.id,
+                    runtime: self.runtime,
+                    worker: self.worker,
+                    tid,
+                    at_mono_ns: taken.at_ns,
+                    stall_age_ns: taken.at_ns.saturating_sub(found.began_ns),
+                    held_up_ns: taken.held_up_ns,
+                    proof,
+                    end: taken.end,
+                    modules: taken.modules,
+                    frames: taken.frames,
+                };
+                identity.stacks.push(stack.clone());
+                events.push(Event::Stack(Box::new(stack)));
+            }
+            Ok(_) => tracing::debug!(tid, "the thread moved on while its stack was taken"),
+            Err(error) => tracing::debug!(tid, %error, "no stack of a worker that does not move"),
+        }
+        true
+    }
+
+    /// The stacks of the stall that goes on.
+    pub(super) fn stacks(&self) -> &[ThreadStack] {
+        self.stall.as_ref().map_or(&[], |stall| &stall.stacks)
+    }
+
     /// The thread or its runtime is gone.
     pub(super) fn end(&mut self, now_ns: u64, events: &mut Vec<Event>) {
         if let Some(found) = self.watch.end(now_ns) {
@@ -143,6 +233,8 @@ impl WatchedThread {
             tid,
             task,
             thread: tid.and_then(threads::thread_sample),
+            asked: 0,
+            stacks: Vec::new(),
         };
         events.push(Event::StallBegan(self.event(found, &identity)));
         self.stall = Some(identity);

@@ -13,6 +13,7 @@ mod session;
 mod snapshots;
 mod span;
 mod status;
+mod symbolize;
 mod watch;
 
 use std::{
@@ -70,6 +71,8 @@ enum Command {
     Export(export::Arguments),
     /// Pack a snapshot and its report into one redacted archive, to hand on
     Bundle(bundle::Arguments),
+    /// Name the functions in the stacks of a snapshot, from the file of the build
+    Symbolize(symbolize::Arguments),
     /// Start a demo service and look at it
     Demo(demo::Arguments),
     /// The demo service itself
@@ -123,6 +126,9 @@ impl Failure {
 
 /// See [`crate::main`].
 pub fn main(hooks: Hooks) -> ExitCode {
+    if let Some(code) = ax_agent::symbol::child_main() {
+        return code;
+    }
     let cli = match parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(code) => return ExitCode::from(code),
@@ -169,6 +175,7 @@ fn run(command: Option<Command>, hooks: Hooks, glyphs: Glyphs) -> Result<(), Fai
         Some(Command::Bundle(arguments)) => bundle::run(&arguments),
         Some(Command::Report(arguments)) => report::run(&arguments),
         Some(Command::Export(arguments)) => export::run(&arguments),
+        Some(Command::Symbolize(arguments)) => symbolize::run(&arguments),
         Some(Command::Watch(arguments)) => match until_interrupted(watch::run(&arguments)) {
             // It goes on until it is told to stop.
             Err(Failure::Interrupted) => Ok(()),

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use ax_agent::{Agent, Config};
+use ax_agent::{Agent, Config, symbol::OWN_PROGRAM};
 use ax_wire::view::Backfill;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -84,12 +84,13 @@ fn run(
         }
     };
     runtime.block_on(async {
-        let config = Config {
+        let mut config = Config {
             socket,
             earlier,
             embedded: true,
             ..Config::per_user()
         };
+        config.snapshots.symbolizer = Some(OWN_PROGRAM.into());
         match Agent::bind(config) {
             Ok(agent) => {
                 let _ = bound.send(Ok(agent.socket().to_owned()));

@@ -6,12 +6,18 @@
 use std::cmp::Reverse;
 
 use ax_wire::{
-    incident::{Incident, QueuedJob, RunningJob},
+    incident::{Incident, QueuedJob},
     sample::TaskRef,
 };
 use serde_json::{Value, json};
 
-use crate::{format::printable, headline::task_words, opened::Opened, words};
+use crate::{
+    format::printable,
+    headline::task_words,
+    lives::{End, Life, lives},
+    opened::Opened,
+    words,
+};
 
 /// Track of what is about the whole process. No thread of it has this number.
 const PROCESS_TRACK: u64 = 0;
@@ -67,13 +73,12 @@ fn zero(opened: &Opened) -> u64 {
     let stalls = opened.view.stalls.iter().map(|stall| stall.began_unix_ns);
     let incident = opened.snapshot.incident.as_ref();
     let lag = incident.into_iter().flat_map(|incident| &incident.lag);
-    let running = incident.into_iter().flat_map(|incident| &incident.running);
     let queued = incident.into_iter().flat_map(queued);
     let at = opened.at_unix_ns();
     history
         .chain(stalls)
         .chain(lag.map(|point| opened.unix_ns(point.at_mono_ns)))
-        .chain(running.map(|job| at.saturating_sub(job.elapsed_ns + job.queue_wait_ns)))
+        .chain(lives(opened).iter().filter_map(Life::begin_unix_ns))
         .chain(queued.map(|(_, job)| at.saturating_sub(job.age_ns)))
         .chain(slices(opened).iter().map(|slice| slice.begin_unix_ns))
         .min()
@@ -226,8 +231,8 @@ impl Trace {
             return;
         };
         let at = opened.at_unix_ns();
-        for (row, job) in incident.running.iter().enumerate() {
-            self.job(at, row, job);
+        for (row, life) in lives(opened).iter().enumerate() {
+            self.life(at, row, life);
         }
         for (lane, job) in queued(incident) {
             let (id, name) = (format!("job {}", job.job), printable(&job.name));
@@ -237,21 +242,28 @@ impl Trace {
         }
     }
 
-    /// Its wait, then its run until now: one after the other on a track of its own.
-    fn job(&mut self, at: u64, row: usize, job: &RunningJob) {
+    /// The wait and the run of each attempt, one after the other on a track of its own.
+    fn life(&mut self, at: u64, row: usize, life: &Life) {
         // What is no job has no number; its place in the list tells it from the others.
-        let id = job
-            .task
+        let id = life
             .job
             .map_or_else(|| format!("task {row}"), |id| format!("job {id}"));
-        let name = printable(&job.task.name);
-        let started = at.saturating_sub(job.elapsed_ns);
-        let ready = started.saturating_sub(job.queue_wait_ns);
-        let mut arguments = about(&job.task);
-        arguments["attempt"] = job.attempt.into();
-        arguments["priority"] = job.priority.into();
-        self.span(&id, &format!("{name} (queued)"), ready, started, &arguments);
-        self.span(&id, &name, started, at, &arguments);
+        let name = printable(&life.name);
+        for attempt in &life.attempts {
+            let (end, fate) = match attempt.ended {
+                None => (at, "goes on"),
+                Some((end, End::Succeeded)) => (end, "succeeded"),
+                Some((end, End::Unsuccessful(how))) => (end, how),
+            };
+            let arguments = json!({
+                "lane": life.lane.as_deref().map(printable),
+                "trace": life.trace,
+                "fate": fate,
+            });
+            let (ready, started) = (attempt.ready_unix_ns, attempt.started_unix_ns);
+            self.span(&id, &format!("{name} (queued)"), ready, started, &arguments);
+            self.span(&id, &name, started, end, &arguments);
+        }
     }
 
     fn span(&mut self, id: &str, name: &str, begin: u64, end: u64, arguments: &Value) {

@@ -35,17 +35,51 @@ pub fn write(
     snapshot: &Snapshot,
     owner: Option<u32>,
 ) -> Result<SnapshotSummary, SnapshotFileError> {
+    write_and_name(
+        folder,
+        access,
+        id,
+        snapshot,
+        owner,
+        rename_without_replacing,
+    )
+}
+
+/// Writes the snapshot of incident `id` anew, in the place of the file that [`write`] has made: for what became known
+/// later. A reader finds the old file or the new one, never a part.
+///
+/// # Errors
+///
+/// [`SnapshotFileError`]; the file is then as it was.
+pub fn replace(
+    folder: &Path,
+    access: Access,
+    id: IncidentId,
+    snapshot: &Snapshot,
+    owner: Option<u32>,
+) -> Result<SnapshotSummary, SnapshotFileError> {
+    write_and_name(folder, access, id, snapshot, owner, |folder, from, to| {
+        Ok(rustix::fs::renameat(folder, from, folder, to)?)
+    })
+}
+
+fn write_and_name(
+    folder: &Path,
+    access: Access,
+    id: IncidentId,
+    snapshot: &Snapshot,
+    owner: Option<u32>,
+    rename: impl FnOnce(&OwnedFd, &str, &str) -> io::Result<()>,
+) -> Result<SnapshotSummary, SnapshotFileError> {
     make(folder, access)?;
     let opened = open_folder(folder, access)?;
     let name = file_name(&snapshot.hello.service, id);
     let path = folder.join(&name);
     let unfinished = format!(".{}{UNFINISHED}", Uuid::now_v7());
     let written = write_as(&opened, &unfinished, &path, snapshot, owner).and_then(|bytes| {
-        rename_without_replacing(&opened, &unfinished, &name).map_err(|error| {
-            match error.kind() {
-                io::ErrorKind::AlreadyExists => SnapshotFileError::Exists { path: path.clone() },
-                _ => failed("name", &path)(error),
-            }
+        rename(&opened, &unfinished, &name).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => SnapshotFileError::Exists { path: path.clone() },
+            _ => failed("name", &path)(error),
         })?;
         Ok(bytes)
     });
