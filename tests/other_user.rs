@@ -224,7 +224,7 @@ fn nobody_can_connect_to_a_per_user_agent_nor_read_nor_plant_a_file() {
     // A death leaves a file.
     let mut service = Guarded(place.role(0, "checkout", &socket));
     let mut viewer = Viewer::connect(&socket);
-    viewer.next_view("checkout");
+    viewer.first_figures("checkout");
     service.0.kill().expect("is killed");
     let view = viewer.wait_view("checkout", "its last seen", |v| {
         v.snapshots
@@ -275,8 +275,8 @@ fn on_the_system_agent_a_user_sees_its_own_services_and_files_alone() {
     let mut roots = Guarded(place.role(0, "of-root", &socket));
     let mut nobodys = Guarded(place.role(NOBODY, "of-nobody", &socket));
     let mut viewer = Viewer::connect(&socket);
-    let of_root = viewer.next_view("of-root").summary;
-    let of_nobody = viewer.next_view("of-nobody").summary;
+    let of_root = viewer.first_figures("of-root").summary;
+    let of_nobody = viewer.first_figures("of-nobody").summary;
     assert_eq!((of_root.uid, of_nobody.uid), (0, NOBODY), "root sees both");
 
     let mut other = place.role(NOBODY, "view", &socket);

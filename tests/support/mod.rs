@@ -179,6 +179,14 @@ impl Viewer {
         }
     }
 
+    /// The first view of the service that shows figures: a service is in view before its first sample, and one that dies
+    /// before it leaves nothing behind.
+    pub fn first_figures(&mut self, service: &str) -> ServiceView {
+        self.wait_view(service, "its first figures", |view| {
+            view.point.is_some().then(|| view.clone())
+        })
+    }
+
     /// Reads views of the service until one answers.
     pub fn wait_view<T>(
         &mut self,

@@ -8,6 +8,7 @@ use ax_wire::{
     incident::{Incident, IncidentId, Snapshot},
     sample::{LagPoint, LaneSample, ProcessSample, RuntimeSample, TypeSample},
     snapshot_file,
+    stack::ThreadStack,
     view::{
         Backfill, LagView, LaneView, Point, ProcessView, Quantiles, Rates, RuntimeView,
         ServiceState, ServiceSummary, ServiceView, Services, StallView, Suppressed, TypeView,
@@ -82,6 +83,12 @@ impl Opened {
                     .saturating_sub(incident.at_mono_ns)
             },
         )
+    }
+
+    /// The stacks of what was stuck.
+    pub fn stacks(&self) -> &[ThreadStack] {
+        let incident = self.snapshot.incident.as_ref();
+        incident.map_or(&[], |incident| &incident.stacks)
     }
 
     /// A point a second, and one of the incident's own instant.
@@ -357,7 +364,11 @@ fn made_point(snapshot: &Snapshot) -> Point {
 
 #[cfg(test)]
 pub mod tests {
-    use ax_wire::{incident::Writer, sample::WorkerState};
+    use ax_wire::{
+        incident::Writer,
+        sample::WorkerState,
+        stack::{Frame, Function, Module, StackEnd, StackProof},
+    };
 
     use super::*;
     use crate::app::App;
@@ -366,6 +377,47 @@ pub mod tests {
     pub fn fixture() -> Opened {
         let json = include_str!("../../tests/fixtures/snapshot-v1.json");
         let snapshot = serde_json::from_str(json).expect("reads for ever");
+        Opened::new(snapshot, "snapshot-v1.json".to_owned())
+    }
+
+    /// The same with two stacks of worker 1, named but for the outermost frame.
+    pub fn with_stacks() -> Opened {
+        let function = |name: &str| Function {
+            name: name.to_owned(),
+            file: Some("demo/src/fault.rs".to_owned()),
+            line: Some(53),
+        };
+        let frame = |offset, functions: &[&str]| Frame {
+            module: Some(0),
+            offset,
+            functions: functions.iter().map(|name| function(name)).collect(),
+        };
+        let mut snapshot = fixture().snapshot;
+        let incident = snapshot.incident.as_mut().expect("has one");
+        let stall = &incident.stalls[1];
+        let stack = ThreadStack {
+            stall: stall.id,
+            runtime: stall.runtime,
+            worker: stall.worker,
+            tid: 31_699,
+            at_mono_ns: incident.at_mono_ns,
+            stall_age_ns: 52_000_000,
+            held_up_ns: 600,
+            proof: StackProof::SamePoll,
+            end: StackEnd::Root,
+            modules: vec![Module {
+                path: "/srv/demo".to_owned(),
+                build_id: None,
+                unnamed: None,
+            }],
+            frames: vec![
+                frame(0x100, &["std::thread::sleep"]),
+                frame(0x200, &["demo::inlined<[u8; 4]>", "demo::fault::block"]),
+                frame(0x300, &["tokio::run"]),
+                frame(0x500, &[]),
+            ],
+        };
+        incident.stacks = vec![stack.clone(), stack];
         Opened::new(snapshot, "snapshot-v1.json".to_owned())
     }
 

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use super::{Failure, file};
-use crate::export::{Format, export};
+use crate::{
+    export::{Format, export},
+    format::printable,
+};
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -20,6 +23,7 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let opened = file::open(&arguments.file)?;
-    let text = export(&opened, arguments.format);
+    let text = export(&opened, arguments.format)
+        .map_err(|none| Failure::Unknown(format!("{}: {none}", printable(&opened.name))))?;
     file::deliver(arguments.output.as_deref(), &text)
 }

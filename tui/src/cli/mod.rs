@@ -63,8 +63,6 @@ enum Command {
     Capture(capture::Arguments),
     /// List the snapshots on disk, or remove some
     Snapshots(snapshots::Arguments),
-    /// Name the functions in the stacks of a snapshot, from the file of the build
-    Symbolize(symbolize::Arguments),
     /// Browse a snapshot in the terminal
     Open(open::Arguments),
     /// Make a page of HTML of a snapshot, for a browser
@@ -73,6 +71,8 @@ enum Command {
     Export(export::Arguments),
     /// Pack a snapshot and its report into one redacted archive, to hand on
     Bundle(bundle::Arguments),
+    /// Name the functions in the stacks of a snapshot, from the file of the build
+    Symbolize(symbolize::Arguments),
     /// Start a demo service and look at it
     Demo(demo::Arguments),
     /// The demo service itself
@@ -171,11 +171,11 @@ fn run(command: Option<Command>, hooks: Hooks, glyphs: Glyphs) -> Result<(), Fai
         Some(Command::Status(arguments)) => until_interrupted(status::run(&arguments)),
         Some(Command::Capture(arguments)) => until_interrupted(capture::run(&arguments)),
         Some(Command::Snapshots(arguments)) => until_interrupted(snapshots::run(&arguments)),
-        Some(Command::Symbolize(arguments)) => symbolize::run(&arguments),
         Some(Command::Open(arguments)) => open::run(&arguments, glyphs),
         Some(Command::Bundle(arguments)) => bundle::run(&arguments),
         Some(Command::Report(arguments)) => report::run(&arguments),
         Some(Command::Export(arguments)) => export::run(&arguments),
+        Some(Command::Symbolize(arguments)) => symbolize::run(&arguments),
         Some(Command::Watch(arguments)) => match until_interrupted(watch::run(&arguments)) {
             // It goes on until it is told to stop.
             Err(Failure::Interrupted) => Ok(()),

@@ -4,6 +4,7 @@
 //! The page has no script, loads nothing (its own policy forbids it), and is the same for the same file: all times are UTC.
 
 mod chart;
+mod stacks;
 mod tables;
 mod waterfall;
 
@@ -57,6 +58,7 @@ pub fn page(opened: &Opened) -> String {
                 p.quiet { (about(opened)) }
                 (verdict(opened))
                 (stuck(opened))
+                (stacks::section(opened))
                 (charts(opened))
                 (tables::workers(opened))
                 (tables::lanes(opened))

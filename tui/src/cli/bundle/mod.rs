@@ -91,7 +91,7 @@ fn archive(
         ("README.txt", about.into_bytes()),
         ("snapshot.json", snapshot),
         ("report.html", report::page(&safe).into_bytes()),
-        ("trace.json", export(&safe, Format::Perfetto).into_bytes()),
+        ("trace.json", export(&safe, Format::Perfetto)?.into_bytes()),
     ];
     let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
     for (name, bytes) in files {
