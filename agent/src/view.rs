@@ -4,7 +4,9 @@ use ax_wire::{
     alert::Alert,
     hello::ClockAnchor,
     incident::SnapshotSummary,
+    mark::Mark,
     sample::{DownstreamSample, Dropped, LimitMove, RuntimeSample},
+    verdict::Diagnosis,
     view::{
         AgentDropped, Backfill, DownstreamView, LaneView, LimitMoveView, ProcessView, RuntimeView,
         ServiceView, StallView, Suppressed, TypeView, WorkerView,
@@ -25,6 +27,10 @@ const MAX_STALLS_SHOWN: usize = 32;
 pub struct Extras {
     /// See [`ServiceView::alerts`].
     pub alerts: Vec<Alert>,
+    /// See [`ServiceView::diagnosis`].
+    pub diagnosis: Diagnosis,
+    /// See [`ServiceView::marks`].
+    pub marks: Vec<Mark>,
     /// See [`ServiceView::snapshots`].
     pub snapshots: Vec<SnapshotSummary>,
     /// See [`ServiceView::snapshots_suppressed`].
@@ -56,6 +62,8 @@ pub fn view(window: Window<'_>, now: Now, extras: Extras, tallies: &mut Tallies)
         stalls: stalls(window),
         observer_gaps: history.gaps.iter().rev().copied().collect(),
         alerts: extras.alerts,
+        diagnosis: extras.diagnosis,
+        marks: extras.marks,
         snapshots: extras.snapshots,
         snapshots_suppressed: extras.suppressed,
         dropped: change.map_or_else(Dropped::default, |change| change.latest().dropped),

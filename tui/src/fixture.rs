@@ -197,6 +197,8 @@ pub fn healthy() -> ServiceView {
         stalls: Vec::new(),
         observer_gaps: Vec::new(),
         alerts: Vec::new(),
+        diagnosis: ax_wire::verdict::Diagnosis::default(),
+        marks: Vec::new(),
         snapshots: Vec::new(),
         snapshots_suppressed: ax_wire::view::Suppressed::default(),
         dropped: Dropped::default(),

@@ -243,6 +243,8 @@ fn made_view(snapshot: &Snapshot) -> ServiceView {
         stalls: Vec::new(),
         observer_gaps: snapshot.observer_gaps.clone(),
         alerts: Vec::new(),
+        diagnosis: ax_wire::verdict::Diagnosis::default(),
+        marks: Vec::new(),
         snapshots: Vec::new(),
         snapshots_suppressed: Suppressed {
             by_service_total: incident.map_or(0, |incident| incident.suppressed_total),

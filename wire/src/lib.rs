@@ -22,6 +22,7 @@ pub mod hello;
 pub mod histogram;
 pub mod id;
 pub mod incident;
+pub mod mark;
 pub mod recorder;
 pub mod sample;
 #[cfg(feature = "schema")]
@@ -29,6 +30,7 @@ pub mod schema;
 pub mod snapshot_file;
 pub mod socket;
 pub mod stack;
+pub mod verdict;
 pub mod view;
 
 pub use frame::{ToAgent, ToService, ToViewer};

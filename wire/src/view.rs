@@ -11,10 +11,12 @@ use crate::{
     hello::{Hello, RuntimeInfo},
     id::InstanceId,
     incident::SnapshotSummary,
+    mark::Mark,
     sample::{
         BlockingPoolSample, CallInFlight, CallerSample, CurrentPoll, Dropped, JobCounters,
         LimitReason, OverloadSample, PoolSample, RouteSample, TaskKind, ThreadSample, WorkerState,
     },
+    verdict::Diagnosis,
 };
 
 /// One line about a service.
@@ -91,6 +93,12 @@ pub struct ServiceView {
     /// Alerts: pending and firing ones, worst first, then resolved ones, newest first. Bounded.
     #[serde(default)]
     pub alerts: Vec<Alert>,
+    /// Why it is slow, or that it is not.
+    #[serde(default)]
+    pub diagnosis: Diagnosis,
+    /// What changed, oldest first. Bounded.
+    #[serde(default)]
+    pub marks: Vec<Mark>,
     /// Snapshots of this service, newest first. Bounded.
     #[serde(default)]
     pub snapshots: Vec<SnapshotSummary>,

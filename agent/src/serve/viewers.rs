@@ -142,6 +142,7 @@ impl Viewers {
             snapshots,
             suppressed,
             dropped: service.dropped,
+            ..Extras::default()
         };
         view(service.history.window(), now, extras, &mut self.tallies)
     }
