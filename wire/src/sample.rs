@@ -4,8 +4,15 @@
 //! Histograms hold what was recorded since the last frame that was handed to the socket: a frame that could not be
 //! sent leaves its recordings to the next one.
 
+mod downstream;
+mod lane;
+
 use serde::{Deserialize, Serialize};
 
+pub use self::{
+    downstream::{CallInFlight, CallerSample, DownstreamSample, PoolSample},
+    lane::{JobCounters, LaneSample, LimitMove, LimitReason, OverloadSample},
+};
 use crate::{
     hello::{ClockAnchor, RuntimeInfo},
     histogram::LatencyHistogram,
@@ -222,144 +229,6 @@ pub struct ProcessSample {
     pub open_files_limit: Option<u64>,
 }
 
-/// One lane of a scheduler. All counts are exact.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct LaneSample {
-    /// Its name. Two schedulers of one process may have lanes of one name: `scheduler` tells them apart.
-    pub name: String,
-    /// The scheduler it belongs to, numbered from 1 in this process.
-    pub scheduler: u32,
-    /// Most jobs that may run at once.
-    pub limit: u64,
-    /// Most jobs that may be queued.
-    pub capacity: u64,
-    /// Jobs running now.
-    pub running: u64,
-    /// Jobs queued and ready.
-    pub pending: u64,
-    /// Jobs waiting for time or dependencies.
-    pub waiting: u64,
-    /// Age of the job at the head of the highest priority, where the lane could be looked at.
-    pub head_age_ns: Option<u64>,
-    /// What happened to jobs since the process started.
-    pub counters: JobCounters,
-    /// Attempts that failed and were followed by a wait for another.
-    #[serde(default)]
-    pub retried_total: u64,
-    /// Retries that a retry budget put off.
-    #[serde(default)]
-    pub deferred_total: u64,
-    /// Attempts that ended because a promised heartbeat did not come.
-    #[serde(default)]
-    pub zombies_total: u64,
-    /// Attempts that were stopped for a job of a higher priority and queued again.
-    #[serde(default)]
-    pub preempted_total: u64,
-    /// Whether it was told to begin no job for now.
-    #[serde(default)]
-    pub paused: bool,
-    /// What it did about having too much to do.
-    #[serde(default)]
-    pub overload: OverloadSample,
-    /// The last moves of its limit, oldest first; the same one is in several samples, told by its `seq`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub limit_moves: Vec<LimitMove>,
-}
-
-/// What a lane did about having too much to do, since the process started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct OverloadSample {
-    /// What the queued jobs take, where the lane could be looked at.
-    pub queued_bytes: Option<u64>,
-    /// The most that they may take; `None` for no bound in bytes.
-    pub capacity_bytes: Option<u64>,
-    /// Submitters that wait for room, where the lane could be looked at.
-    pub submitters_waiting: Option<u64>,
-    /// Queued jobs that were ended to make room for a higher priority; included in `cancelled_total`.
-    pub shed_total: u64,
-    /// Jobs that were handed to the spill, being accepted.
-    pub spilled_total: u64,
-    /// Jobs that are in the hands of the spill now.
-    pub spilled: u64,
-    /// Times that the queue passed its high-water mark.
-    pub high_water_total: u64,
-}
-
-/// A move of a lane's limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct LimitMove {
-    /// Counts up from 1 in its lane.
-    pub seq: u64,
-    /// When.
-    pub at_mono_ns: u64,
-    /// The limit before.
-    pub from: u64,
-    /// The limit since.
-    pub to: u64,
-    /// Why.
-    pub reason: LimitReason,
-}
-
-/// Why a limit moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum LimitReason {
-    /// It was set.
-    Resized,
-    /// Adaptive: jobs were fast, and more were held back.
-    Fast,
-    /// Adaptive: jobs were slow.
-    Slow,
-    /// It was raised for a while.
-    Boost,
-    /// That while is over.
-    BoostEnded,
-    /// A reason that this reader does not know.
-    #[serde(other)]
-    Other,
-}
-
-/// What happened to jobs since the process started. Each accepted job ends in exactly one of `succeeded`, `failed`,
-/// `panicked`, `timed_out`, `cancelled`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct JobCounters {
-    /// Accepted.
-    pub submitted_total: u64,
-    /// Refused because the queue was full.
-    pub rejected_total: u64,
-    /// Begun (each attempt).
-    pub started_total: u64,
-    /// Ended well.
-    pub succeeded_total: u64,
-    /// Ended with an error of their own.
-    pub failed_total: u64,
-    /// Ended by a panic.
-    pub panicked_total: u64,
-    /// Ended by their timeout.
-    pub timed_out_total: u64,
-    /// Ended by cancellation, before or while running.
-    pub cancelled_total: u64,
-}
-
-impl JobCounters {
-    /// Jobs that have ended, in whichever way.
-    #[must_use]
-    pub fn finished_total(&self) -> u64 {
-        self.succeeded_total + self.unsuccessful_total()
-    }
-
-    /// Jobs that ended without success.
-    #[must_use]
-    pub fn unsuccessful_total(&self) -> u64 {
-        self.failed_total + self.panicked_total + self.timed_out_total + self.cancelled_total
-    }
-}
-
 /// One job type, or one named task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -406,83 +275,6 @@ pub struct RouteSample {
     pub too_many_requests_total: u64,
     /// Status 500 and above.
     pub server_errors_total: u64,
-}
-
-/// Something that the service calls and waits for. Counters are since the process started.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct DownstreamSample {
-    /// Its name; `other` gathers what came after the 64th.
-    pub name: String,
-    /// Calls under way.
-    pub in_flight: u64,
-    /// Callers that wait for a client or a connection.
-    pub waiting: u64,
-    /// Calls begun.
-    pub calls_total: u64,
-    /// Calls that ended with an error.
-    pub errors_total: u64,
-    /// Calls that were dropped before their end.
-    pub cancelled_total: u64,
-    /// From the beginning of a call to its end, whichever it was.
-    pub latency: Option<LatencyHistogram>,
-    /// How long callers waited for a client or a connection.
-    pub wait: Option<LatencyHistogram>,
-    /// The pool of clients, where the service shows it.
-    pub pool: Option<PoolSample>,
-    /// Who calls it.
-    pub callers: Vec<CallerSample>,
-    /// The calls under way that began first, at most 16.
-    pub oldest: Vec<CallInFlight>,
-    /// The delay that is being added to each call, on purpose.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub injected_delay_ns: Option<u64>,
-}
-
-/// A pool of clients at one instant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct PoolSample {
-    /// Clients in use.
-    pub in_use: u64,
-    /// Clients that are ready and unused.
-    pub idle: u64,
-    /// Callers that wait for one; unknown where the pool does not say.
-    pub waiting: Option<u64>,
-}
-
-/// One kind of caller of a downstream. Counters are since the process started.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CallerSample {
-    /// Job type, task name or route.
-    pub name: String,
-    /// What it is.
-    pub kind: TaskKind,
-    /// The lane, for a job.
-    pub lane: Option<String>,
-    /// Its calls under way.
-    pub in_flight: u64,
-    /// Its calls begun.
-    pub calls_total: u64,
-    /// Its calls that ended with an error.
-    pub errors_total: u64,
-    /// Time that its ended calls took together.
-    pub time_ns_total: u64,
-}
-
-/// A call to a downstream that has not ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CallInFlight {
-    /// For how long.
-    pub age_ns: u64,
-    /// Job type, task name or route of the caller, where it has one.
-    pub caller: Option<String>,
-    /// The job that called, where it is one.
-    pub job: Option<crate::id::JobId>,
-    /// The trace that the call belongs to.
-    pub trace: Option<crate::id::TraceId>,
 }
 
 /// What was lost in the service since the process started. Every count that is not zero is shown.

@@ -9,6 +9,7 @@
 //! on disk already, on a thread that may wait.
 
 mod child;
+mod crates;
 mod files;
 pub mod fold;
 mod names;

@@ -1,0 +1,134 @@
+//! The crate that a function belongs to, by its name and by the place of its source file.
+
+/// The crate of a source file that Cargo has fetched: `.../registry/src/INDEX/NAME-VERSION/...`.
+pub(super) fn fetched_crate(file: &str) -> Option<String> {
+    let (_, below) = file.split_once("/registry/src/")?;
+    let (name, _version) = below.split('/').nth(1)?.rsplit_once('-')?;
+    Some(name.replace('-', "_"))
+}
+
+/// The crate that an executable of this name is made of: without the hash that Cargo gives to tests.
+pub(super) fn executable_crate(file: &str) -> String {
+    let stem = match file.rsplit_once('-') {
+        Some((stem, hash)) if hash.len() == 16 && hash.bytes().all(|c| c.is_ascii_hexdigit()) => {
+            stem
+        }
+        _ => file,
+    };
+    stem.replace('-', "_")
+}
+
+/// The crate that a demangled name belongs to: of a method, that of its type, or of its trait where the type is one of
+/// the standard library or a parameter. `None` where the name has no crate.
+pub(super) fn crate_of(name: &str) -> Option<&str> {
+    let standard = |name: &&str| ["std", "core", "alloc"].contains(name);
+    // In front of an `impl` stands the module that it is written in.
+    if !name.starts_with('<') {
+        return first_segment(name);
+    }
+    let (subject, of_trait) = split_impl(name)?;
+    let of_subject = first_segment(subject);
+    let of_trait = of_trait.and_then(first_segment);
+    of_subject
+        .filter(|name| !standard(name))
+        .or(of_trait.filter(|name| !standard(name)))
+        .or(of_subject)
+        .or(of_trait)
+}
+
+/// Splits `<Type as Trait>::method` into its type and its trait.
+fn split_impl(name: &str) -> Option<(&str, Option<&str>)> {
+    let inside = name.strip_prefix('<')?;
+    let mut depth = 0_u32;
+    let mut of_trait = None;
+    let bytes = inside.as_bytes();
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'<' | b'(' | b'[' => depth += 1,
+            // The arrow of a function's type closes nothing.
+            b'>' if at > 0 && bytes[at - 1] == b'-' => {}
+            b'>' if depth == 0 => {
+                let subject = &inside[..of_trait.unwrap_or(at)];
+                let of_trait = of_trait.map(|from| &inside[from + " as ".len()..at]);
+                return Some((subject, of_trait));
+            }
+            b'>' | b')' | b']' => depth = depth.checked_sub(1)?,
+            b' ' if depth == 0 && of_trait.is_none() && inside[at..].starts_with(" as ") => {
+                of_trait = Some(at);
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The first segment of a path, behind references, pointers and `dyn`. `None` where there is only one.
+fn first_segment(path: &str) -> Option<&str> {
+    let mut path = path;
+    loop {
+        let shorter = [
+            "&", "*const ", "*mut ", "mut ", "dyn ", "impl ", "<", "(", "[",
+        ]
+        .iter()
+        .find_map(|prefix| path.strip_prefix(prefix));
+        match shorter {
+            Some(shorter) => path = shorter,
+            None => break,
+        }
+    }
+    let (first, _) = path.split_once("::")?;
+    let plain = |c: char| c.is_alphanumeric() || c == '_';
+    (!first.is_empty() && first.chars().all(plain)).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_crate_of_a_name_is_that_of_its_type_or_trait() {
+        for (name, expected) in [
+            ("std::thread::sleep", Some("std")),
+            ("shop::checkout::{{closure}}", Some("shop")),
+            ("<shop::Cart as core::fmt::Display>::fmt", Some("shop")),
+            ("<T as shop::Price>::price", Some("shop")),
+            (
+                "<&mut shop::Cart as core::future::future::Future>::poll",
+                Some("shop"),
+            ),
+            (
+                "<core::pin::Pin<P> as core::future::future::Future>::poll",
+                Some("core"),
+            ),
+            (
+                "<alloc::vec::Vec<u64> as serde_core::ser::Serialize>::serialize",
+                Some("serde_core"),
+            ),
+            (
+                "<alloc::boxed::Box<dyn core::ops::Fn(shop::A) -> shop::B> as core::ops::FnOnce<()>>::call_once",
+                Some("alloc"),
+            ),
+            (
+                "serde_core::ser::impls::<impl serde_core::Serialize for [T]>::serialize",
+                Some("serde_core"),
+            ),
+            ("<shop::A>::b", Some("shop")),
+            ("clock_nanosleep", None),
+            ("", None),
+            ("<", None),
+            ("<>", None),
+            ("<a>>::b", None),
+            ("<<<<", None),
+            ("::", None),
+        ] {
+            assert_eq!(crate_of(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_crate_of_an_executable_is_its_name_without_a_hash() {
+        assert_eq!(executable_crate("my-shop"), "my_shop");
+        assert_eq!(executable_crate("stacks-0123456789abcdef"), "stacks");
+        assert_eq!(executable_crate("shop-deadbeef"), "shop_deadbeef");
+    }
+}
