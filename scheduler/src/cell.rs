@@ -97,16 +97,34 @@ pub(crate) trait Run: Send {
 enum Content<B: Body> {
     /// Not begun.
     Body(B),
-    /// Running, or handed out.
+    /// An attempt has it.
+    Running(Option<Box<Own>>),
+    /// How it ended; every count says so already. The error in a box, so that jobs without one are smaller.
+    Outcome(Result<B::Value, Box<JobError>>),
+    /// Ended, and handed out or unwanted.
     Empty,
-    /// How it ended; every count says so already.
-    Outcome(Result<B::Value, JobError>),
 }
 
 struct Inner<B: Body> {
     content: Content<B>,
     waker: Option<Waker>,
-    own: Option<Box<Own>>,
+}
+
+impl<B: Body> Inner<B> {
+    /// `None` where no attempt runs.
+    fn own(&mut self) -> Option<&mut Own> {
+        match &mut self.content {
+            Content::Running(own) => Some(own.get_or_insert_default()),
+            Content::Body(_) | Content::Outcome(_) | Content::Empty => None,
+        }
+    }
+
+    fn own_if_made(&self) -> Option<&Own> {
+        match &self.content {
+            Content::Running(own) => own.as_deref(),
+            Content::Body(_) | Content::Outcome(_) | Content::Empty => None,
+        }
+    }
 }
 
 pub(crate) struct JobCell<B: Body> {
@@ -121,13 +139,13 @@ impl<B: Body> JobCell<B> {
             inner: Mutex::new(Inner {
                 content: Content::Body(body),
                 waker: None,
-                own: None,
             }),
         }
     }
 
     /// Hands over the outcome: to the handle, or to nobody where that is gone.
     fn finish(&self, outcome: Result<B::Value, JobError>) {
+        let outcome = outcome.map_err(Box::new);
         let (waker, unwanted) = {
             let mut inner = self.inner.lock();
             let (content, unwanted) = if self.header.detached.load(Relaxed) {
@@ -135,10 +153,9 @@ impl<B: Body> JobCell<B> {
             } else {
                 (Content::Outcome(outcome), None)
             };
-            // Before it was empty, or the body of a job that never ran.
+            // Before it was what a running job has, or the body of a job that never ran.
             let before = mem::replace(&mut inner.content, content);
-            let token = inner.own.take();
-            (inner.waker.take(), (before, token, unwanted))
+            (inner.waker.take(), (before, unwanted))
         };
         let handed = guard::catch(|| {
             if let Some(waker) = waker {
@@ -153,7 +170,7 @@ impl<B: Body> JobCell<B> {
 
     fn take_body(&self) -> Option<B> {
         let mut inner = self.inner.lock();
-        match mem::replace(&mut inner.content, Content::Empty) {
+        match mem::replace(&mut inner.content, Content::Running(None)) {
             Content::Body(body) => Some(body),
             other => {
                 inner.content = other;
@@ -184,8 +201,10 @@ impl<B: Body> Job for JobCell<B> {
     fn token(&self) -> CancellationToken {
         let (token, cancelling) = {
             let mut inner = self.inner.lock();
-            let own = inner.own.get_or_insert_default();
-            let token = own.token.get_or_insert_default().clone();
+            // A context that has outlived its attempt gets a token that nobody will fire.
+            let token = inner.own().map_or_else(CancellationToken::new, |own| {
+                own.token.get_or_insert_default().clone()
+            });
             (token, self.header.is_cancelling())
         };
         if cancelling {
@@ -195,11 +214,13 @@ impl<B: Body> Job for JobCell<B> {
     }
 
     fn set_progress(&self, progress: Progress) {
-        self.inner.lock().own.get_or_insert_default().progress = Some(progress);
+        if let Some(own) = self.inner.lock().own() {
+            own.progress = Some(progress);
+        }
     }
 
     fn progress(&self) -> Option<Progress> {
-        self.inner.lock().own.as_ref()?.progress
+        self.inner.lock().own_if_made()?.progress
     }
 
     fn signal_cancel(&self) -> bool {
@@ -207,7 +228,7 @@ impl<B: Body> Job for JobCell<B> {
             // Under the lock, so that a token made meanwhile either sees the flag or is found here.
             let inner = self.inner.lock();
             let first = !self.header.cancelling.swap(true, Release);
-            let own = inner.own.as_ref();
+            let own = inner.own_if_made();
             (first, own.and_then(|own| own.token.clone()))
         };
         if let Some(Err(message)) = token.map(|token| guard::catch(|| token.cancel())) {
@@ -239,7 +260,7 @@ impl<B: Body> Join<B::Value> for JobCell<B> {
                 && let Content::Outcome(outcome) = mem::replace(&mut inner.content, Content::Empty)
             {
                 self.header.taken.store(true, Relaxed);
-                return Poll::Ready(outcome);
+                return Poll::Ready(outcome.map_err(|error| *error));
             }
             if self.header.taken.load(Relaxed) {
                 drop(inner);
@@ -272,14 +293,9 @@ impl<B: Body> Join<B::Value> for JobCell<B> {
         let (waker, outcome) = {
             let mut inner = self.inner.lock();
             self.header.detached.store(true, Relaxed);
-            let outcome = match mem::replace(&mut inner.content, Content::Empty) {
-                // The runner will want the body; it drops the outcome itself when it finds `detached`.
-                body @ Content::Body(_) => {
-                    inner.content = body;
-                    None
-                }
-                other => Some(other),
-            };
+            // A job that has not ended keeps what it has: its runner drops the outcome when it finds `detached`.
+            let ended = matches!(inner.content, Content::Outcome(_));
+            let outcome = ended.then(|| mem::replace(&mut inner.content, Content::Empty));
             (inner.waker.take(), outcome)
         };
         drop((waker, outcome));
@@ -342,13 +358,12 @@ impl<B: Body> Run for RunJob<B> {
         let this = self.project();
         let body = this.body.take()?;
         let error = this.outcome.take()?.err()?;
-        let own = {
+        let before = {
             let mut inner = this.cell.inner.lock();
-            inner.content = Content::Body(body);
             this.cell.header.cancelling.store(false, Release);
-            inner.own.take()
+            mem::replace(&mut inner.content, Content::Body(body))
         };
-        drop(own);
+        drop(before);
         Some(error)
     }
 
@@ -379,12 +394,12 @@ mod tests {
         size_of::<JobCell<Once<F>>>()
     }
 
-    /// With two reference counts and the allocator's own word 192 bytes, of which 8 are the closure's; with the queue's
-    /// entry 208. One word more costs 16 bytes.
+    /// With two reference counts and the allocator's own word 176 bytes, of which 8 are the closure's; with the queue's
+    /// entry 192. One word more costs 16 bytes.
     #[test]
     fn a_pending_job_keeps_to_its_budget() {
         let number = std::hint::black_box(7_u64);
         let cell = size_of_cell(move |_| async move { Ok::<_, std::io::Error>(number) });
-        assert!(cell <= 168, "{cell} bytes");
+        assert!(cell <= 152, "{cell} bytes");
     }
 }
