@@ -1,9 +1,23 @@
 //! The crate that a function belongs to, by its name and by the place of its source file.
 
-/// The crate of a source file that Cargo has fetched: `.../registry/src/INDEX/NAME-VERSION/...`.
+/// The crate of a source file that Cargo has fetched, from a registry, a repository or a folder of vendored crates:
+/// `.../registry/src/INDEX/NAME-VERSION/...`, `.../git/checkouts/REPOSITORY/COMMIT/.../NAME/src/...`,
+/// `.../vendor/NAME/src/...`.
 pub(super) fn fetched_crate(file: &str) -> Option<String> {
-    let (_, below) = file.split_once("/registry/src/")?;
-    let (name, _version) = below.split('/').nth(1)?.rsplit_once('-')?;
+    let name = if let Some((_, below)) = file.split_once("/registry/src/") {
+        below.split('/').nth(1)?.rsplit_once('-')?.0
+    } else if let Some((_, below)) = file.split_once("/git/checkouts/") {
+        let (folder, _) = below.split_once("/src/")?;
+        match folder.split('/').skip(2).last() {
+            Some(folder) => folder,
+            // The crate is the repository, whose folder has a hash at its end.
+            None => folder.split('/').next()?.rsplit_once('-')?.0,
+        }
+    } else {
+        let (_, below) = file.split_once("/vendor/")?;
+        let (folder, _) = below.split_once("/src/")?;
+        (!folder.contains('/')).then_some(folder)?
+    };
     Some(name.replace('-', "_"))
 }
 
@@ -122,6 +136,35 @@ mod tests {
             ("::", None),
         ] {
             assert_eq!(crate_of(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_crate_of_a_fetched_file_is_told_by_its_folder() {
+        for (file, expected) in [
+            (
+                "/opt/u/.cargo/registry/src/index.crates.io-1/tokio-1.54.1/src/park.rs",
+                Some("tokio"),
+            ),
+            (
+                "/usr/local/cargo/registry/src/index-1/futures-util-0.3.1/src/a.rs",
+                Some("futures_util"),
+            ),
+            (
+                "/opt/u/.cargo/git/checkouts/tokio-0a1b/c2d3/tokio-util/src/lib.rs",
+                Some("tokio_util"),
+            ),
+            (
+                "/opt/u/.cargo/git/checkouts/some-crate-0a1b/c2d3/src/lib.rs",
+                Some("some_crate"),
+            ),
+            ("/srv/shop/vendor/serde_json/src/ser.rs", Some("serde_json")),
+            ("/srv/shop/src/vendor/prices.rs", None),
+            ("src/main.rs", None),
+            ("/registry/src/", None),
+            ("/git/checkouts/", None),
+        ] {
+            assert_eq!(fetched_crate(file).as_deref(), expected, "{file}");
         }
     }
 

@@ -8,8 +8,11 @@ use ax_wire::stack::{Frame, Function, Module, ThreadStack};
 
 use super::crates::{crate_of, executable_crate, fetched_crate};
 
-/// Crates that carry every task: what stands in them says nothing about the service.
-const RUNTIME_CRATES: [&str; 12] = [
+/// Crates that carry every task, ours among them: what stands in them says nothing about the service.
+const RUNTIME_CRATES: [&str; 15] = [
+    "ax_probe",
+    "ax_scheduler",
+    "ax_wire",
     "std",
     "core",
     "alloc",
@@ -39,12 +42,6 @@ const FRAMEWORK_CRATES: [&str; 12] = [
     "actix_web",
     "warp",
 ];
-
-/// Begins the name of each crate of ours.
-const OWN_PREFIX: &str = "ax_";
-
-/// Part of the path of what Cargo has fetched.
-const FETCHED: [&str; 2] = ["/.cargo/registry/", "/.cargo/git/"];
 
 /// Part of the path of the standard library's sources.
 const STANDARD: [&str; 2] = ["/rustc/", "/lib/rustlib/src/rust/"];
@@ -90,15 +87,24 @@ pub enum Line<'a> {
 
 /// The function to look at: the innermost one of the service; where there is none, the innermost one of a crate that it
 /// uses.
+///
+/// `None` also where a frame further in lies in the same file and has no name, as in a stripped build that exports some of
+/// its functions: it may be the one.
 #[must_use]
 pub fn culprit(stack: &ThreadStack) -> Option<&Function> {
     let owners = Owners::of(stack);
     let first = |wanted| {
         let mut functions = functions(stack);
-        functions.find(|(module, function)| owners.owner(*module, function) == wanted)
+        functions.find(|(frame, function)| owners.owner(stack.module_of(frame), function) == wanted)
     };
-    let (_, function) = first(Owner::User).or_else(|| first(Owner::Library))?;
-    Some(function)
+    let (found, function) = first(Owner::User).or_else(|| first(Owner::Library))?;
+    let further_in = stack
+        .frames
+        .iter()
+        .take_while(|frame| !std::ptr::eq(*frame, found));
+    let mut unnamed = further_in.filter(|frame| frame.functions.is_empty());
+    let in_doubt = unnamed.any(|frame| frame.module == found.module);
+    (!in_doubt).then_some(function)
 }
 
 /// Folds the runtime's functions.
@@ -133,11 +139,17 @@ pub fn fold(stack: &ThreadStack) -> Vec<Line<'_>> {
     lines
 }
 
-fn functions(stack: &ThreadStack) -> impl Iterator<Item = (Option<&Module>, &Function)> {
-    stack.frames.iter().flat_map(|frame: &Frame| {
-        let module = stack.module_of(frame);
+/// Every named function with its owner, innermost first.
+pub(super) fn owned(stack: &ThreadStack) -> impl DoubleEndedIterator<Item = (Owner, &Function)> {
+    let owners = Owners::of(stack);
+    functions(stack)
+        .map(move |(frame, function)| (owners.owner(stack.module_of(frame), function), function))
+}
+
+fn functions(stack: &ThreadStack) -> impl DoubleEndedIterator<Item = (&Frame, &Function)> {
+    stack.frames.iter().flat_map(|frame| {
         let functions = frame.functions.iter();
-        functions.map(move |function| (module, function))
+        functions.map(move |function| (frame, function))
     })
 }
 
@@ -150,9 +162,10 @@ struct Owners {
 
 impl Owners {
     fn of(stack: &ThreadStack) -> Self {
-        let named_alike = functions(stack).find_map(|(module, function)| {
+        let named_alike = functions(stack).find_map(|(frame, function)| {
             let name = crate_of(&function.name)?;
-            (executable_crate(module?.name()) == name).then(|| name.to_owned())
+            let module = stack.module_of(frame)?;
+            (executable_crate(module.name()) == name).then(|| name.to_owned())
         });
         Self {
             user_crate: named_alike,
@@ -161,9 +174,7 @@ impl Owners {
 
     fn owner(&self, module: Option<&Module>, function: &Function) -> Owner {
         let file = function.file.as_deref();
-        let in_file =
-            |parts: &[&str]| file.is_some_and(|file| parts.iter().any(|part| file.contains(part)));
-        if in_file(&STANDARD) {
+        if file.is_some_and(|file| STANDARD.iter().any(|part| file.contains(part))) {
             return Owner::Runtime;
         }
         let fetched = file.and_then(fetched_crate);
@@ -171,9 +182,9 @@ impl Owners {
         let Some(name) = crate_of(&function.name).or(fetched.as_deref()) else {
             return owner_of_plain(module, function);
         };
-        if name.starts_with(OWN_PREFIX) || RUNTIME_CRATES.contains(&name) {
+        if RUNTIME_CRATES.contains(&name) {
             Owner::Runtime
-        } else if FRAMEWORK_CRATES.contains(&name) || in_file(&FETCHED) {
+        } else if FRAMEWORK_CRATES.contains(&name) || fetched.is_some() {
             Owner::Library
         } else if file.is_some() {
             Owner::User
@@ -206,7 +217,7 @@ fn owner_of_plain(module: Option<&Module>, function: &Function) -> Owner {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use ax_wire::{
         RuntimeId,
         stack::{StackEnd, StackProof},
@@ -215,7 +226,7 @@ mod tests {
     use super::*;
 
     /// Frames as `module name[|file]`, innermost first; `+` is inlined into the next.
-    fn stack(frames: &[(&str, &[(&str, &str)])]) -> ThreadStack {
+    pub(in super::super) fn stack(frames: &[(&str, &[(&str, &str)])]) -> ThreadStack {
         let mut modules: Vec<Module> = Vec::new();
         let frames = frames
             .iter()
@@ -353,8 +364,29 @@ mod tests {
         assert_eq!(culprit(&of_line_tables).expect("found").name, "{closure#0}");
         let runtime = stack(&[(SHOP, &[("poll", STD_FILE), ("park<T>", tokio)])]);
         assert_eq!(culprit(&runtime), None);
-        assert_eq!(fetched_crate(tokio).as_deref(), Some("tokio"));
-        assert_eq!(fetched_crate("src/main.rs"), None);
+    }
+
+    #[test]
+    fn a_crate_of_the_service_may_be_called_like_ours() {
+        let named_alike = stack(&[
+            (SHOP, &[("std::thread::sleep", STD_FILE)]),
+            (SHOP, &[("ax_shop::db::query", "shop/src/db.rs")]),
+            (
+                SHOP,
+                &[("ax_probe::spawn::Named::poll", "probe/src/spawn.rs")],
+            ),
+        ]);
+        let found = culprit(&named_alike).expect("the service's");
+        assert_eq!(found.name, "ax_shop::db::query");
+    }
+
+    #[test]
+    fn nobody_is_named_where_a_frame_further_in_may_be_the_one() {
+        let stripped = stack(&[(LIBC, &[]), (SHOP, &[]), (SHOP, &[("shop::exported", "")])]);
+        assert_eq!(culprit(&stripped), None);
+        let known = stack(&[(LIBC, &[]), (SHOP, &[("shop::exported", "")]), (SHOP, &[])]);
+        let found = culprit(&known).expect("what is unnamed further in is of another file");
+        assert_eq!(found.name, "shop::exported");
     }
 
     #[test]

@@ -5,14 +5,15 @@
 //!                                         (files)                (child, names)
 //! ```
 //!
-//! [`fold`] then tells whose code it is. The first naming of a build takes some 100 ms, so it is done when a snapshot is
-//! on disk already, on a thread that may wait.
+//! [`fold`] then tells whose code it is, and [`progress`] whether the thread moved between two stacks. The first naming of
+//! a build takes some 100 ms, so it is done when a snapshot is on disk already, on a thread that may wait.
 
 mod child;
 mod crates;
 mod files;
 pub mod fold;
 mod names;
+pub mod progress;
 #[cfg(test)]
 mod tests;
 
