@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use crate::{
-    app::{App, DemoNote},
+    app::{App, DemoNote, Request},
     client::{self, Client, Sockets},
     demo::Service,
     exit,
@@ -185,7 +185,8 @@ impl Dashboard {
             Event::Key(key) if key.kind != KeyEventKind::Release => {
                 let action = keys::action(key);
                 if let Some(action) = action {
-                    if let Some(capture) = self.app.update(action, now_unix_ns()) {
+                    if let Some(Request::Capture(capture)) = self.app.update(action, now_unix_ns())
+                    {
                         client.capture(capture);
                     }
                     self.app.take(self.live.clone());

@@ -1,9 +1,11 @@
 //! One table: which key does what. The help page and the footer are drawn from it.
 
+use std::sync::LazyLock;
+
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::{
-    app::Mode,
+    screens::{Mode, PAGES, Place},
     widget::table::{SortBy, Step},
 };
 
@@ -45,10 +47,11 @@ impl Action {
 }
 
 /// One line of the table.
+#[derive(Clone, Debug)]
 pub struct Binding {
-    pub keys: &'static [(KeyCode, KeyModifiers)],
+    pub keys: Vec<(KeyCode, KeyModifiers)>,
     /// The keys, as a person calls them.
-    pub label: &'static str,
+    pub label: String,
     pub action: Action,
     /// What it does.
     pub help: &'static str,
@@ -66,198 +69,190 @@ const fn code(code: KeyCode) -> (KeyCode, KeyModifiers) {
     (code, PLAIN)
 }
 
-/// Every key there is.
-pub const BINDINGS: &[Binding] = &[
-    Binding {
-        keys: &[key('q'), (KeyCode::Char('c'), KeyModifiers::CONTROL)],
-        label: "q  Ctrl-C",
-        action: Action::Quit,
-        help: "quit; an embedded agent ends with it",
-        footer: Some("quit"),
-    },
-    Binding {
-        keys: &[key('?'), code(KeyCode::F(1))],
-        label: "?  F1",
-        action: Action::Toggle(Mode::Help),
-        help: "this page",
-        footer: Some("help"),
-    },
-    Binding {
-        keys: &[key('1')],
-        label: "1",
-        action: Action::Open(Mode::Overview),
-        help: "overview: what is wrong, how bad over time, who",
-        footer: None,
-    },
-    Binding {
-        keys: &[key('2')],
-        label: "2",
-        action: Action::Open(Mode::Lanes),
-        help: "lanes: what comes in, where it queues, what it calls",
-        footer: None,
-    },
-    Binding {
-        keys: &[key('7')],
-        label: "7",
-        action: Action::Open(Mode::Alerts),
-        help: "alerts: what fires, and what did",
-        footer: None,
-    },
-    Binding {
-        keys: &[key('8')],
-        label: "8",
-        action: Action::Open(Mode::Snapshots),
-        help: "snapshots: evidence on disk",
-        footer: None,
-    },
-    Binding {
-        keys: &[key('9')],
-        label: "9",
-        action: Action::Open(Mode::Evidence),
-        help: "evidence: running jobs and queue (ax-top open FILE)",
-        footer: None,
-    },
-    Binding {
-        keys: &[code(KeyCode::Tab)],
-        label: "tab",
-        action: Action::NextScreen,
-        help: "next screen",
-        footer: Some("screen"),
-    },
-    Binding {
-        keys: &[code(KeyCode::BackTab)],
-        label: "shift-tab",
-        action: Action::PreviousScreen,
-        help: "previous screen",
-        footer: None,
-    },
-    Binding {
-        keys: &[key('c')],
-        label: "c",
-        action: Action::Capture,
-        help: "capture: take a snapshot of this service now",
-        footer: Some("capture"),
-    },
-    Binding {
-        keys: &[key('l'), code(KeyCode::Right)],
-        label: "l  right",
-        action: Action::FocusNext,
-        help: "next panel (on a small screen: the next table)",
-        footer: Some("panel"),
-    },
-    Binding {
-        keys: &[key('h'), code(KeyCode::Left)],
-        label: "h  left",
-        action: Action::FocusPrevious,
-        help: "previous panel",
-        footer: None,
-    },
-    Binding {
-        keys: &[key('j'), code(KeyCode::Down)],
-        label: "j  down",
-        action: Action::Step(Step::Down),
-        help: "one row down",
-        footer: None,
-    },
-    Binding {
-        keys: &[key('k'), code(KeyCode::Up)],
-        label: "k  up",
-        action: Action::Step(Step::Up),
-        help: "one row up",
-        footer: None,
-    },
-    Binding {
-        keys: &[key('g'), code(KeyCode::Home)],
-        label: "g  home",
-        action: Action::Step(Step::Top),
-        help: "first row",
-        footer: None,
-    },
-    Binding {
-        keys: &[key('G'), code(KeyCode::End)],
-        label: "G  end",
-        action: Action::Step(Step::Bottom),
-        help: "last row",
-        footer: None,
-    },
-    Binding {
-        keys: &[key('>')],
-        label: ">",
-        action: Action::Sort(SortBy::NextColumn),
-        help: "sort by the next column; rows then keep their place",
-        footer: Some("sort"),
-    },
-    Binding {
-        keys: &[key('<')],
-        label: "<",
-        action: Action::Sort(SortBy::PreviousColumn),
-        help: "sort by the previous column",
-        footer: None,
-    },
-    Binding {
-        keys: &[key('i')],
-        label: "i",
-        action: Action::Sort(SortBy::Reverse),
-        help: "sort the other way round",
-        footer: None,
-    },
-    Binding {
-        keys: &[key('=')],
-        label: "=",
-        action: Action::Sort(SortBy::Again),
-        help: "sort again, by the figures of now",
-        footer: None,
-    },
-    Binding {
-        keys: &[key(' ')],
-        label: "space",
-        action: Action::Freeze,
-        help: "freeze the screen, or let it go on",
-        footer: Some("freeze"),
-    },
-    Binding {
-        keys: &[key('r')],
-        label: "r",
-        action: Action::Resume,
-        help: "let a frozen screen go on",
-        footer: None,
-    },
-    Binding {
-        keys: &[key('p')],
-        label: "p",
-        action: Action::Toggle(Mode::Services),
-        help: "pick a service from the list",
-        footer: Some("services"),
-    },
-    Binding {
-        keys: &[key(']')],
-        label: "]",
-        action: Action::NextService,
-        help: "next service",
-        footer: None,
-    },
-    Binding {
-        keys: &[key('[')],
-        label: "[",
-        action: Action::PreviousService,
-        help: "previous service",
-        footer: None,
-    },
-    Binding {
-        keys: &[code(KeyCode::Enter)],
-        label: "enter",
-        action: Action::Enter,
-        help: "open the selected lane, or show the selected service",
-        footer: Some("open"),
-    },
-    Binding {
-        keys: &[code(KeyCode::Esc)],
-        label: "esc",
-        action: Action::Back,
-        help: "back: from a lane to the lanes, else to the overview",
-        footer: None,
-    },
+/// Every key there is, but for those of the screens, which [`PAGES`] tells.
+const FIXED: &[Row] = &[
+    (
+        &[key('q'), (KeyCode::Char('c'), KeyModifiers::CONTROL)],
+        "q  Ctrl-C",
+        Action::Quit,
+        "quit; an embedded agent ends with it",
+        Some("quit"),
+    ),
+    (
+        &[key('?'), code(KeyCode::F(1))],
+        "?  F1",
+        Action::Toggle(Mode::Help),
+        "this page",
+        Some("help"),
+    ),
+    (
+        &[code(KeyCode::Tab)],
+        "tab",
+        Action::NextScreen,
+        "next screen",
+        Some("screen"),
+    ),
+    (
+        &[code(KeyCode::BackTab)],
+        "shift-tab",
+        Action::PreviousScreen,
+        "previous screen",
+        None,
+    ),
+    (
+        &[key('c')],
+        "c",
+        Action::Capture,
+        "capture: take a snapshot of this service now",
+        Some("capture"),
+    ),
+    (
+        &[key('l'), code(KeyCode::Right)],
+        "l  right",
+        Action::FocusNext,
+        "next panel (on a small screen: the next table)",
+        Some("panel"),
+    ),
+    (
+        &[key('h'), code(KeyCode::Left)],
+        "h  left",
+        Action::FocusPrevious,
+        "previous panel",
+        None,
+    ),
+    (
+        &[key('j'), code(KeyCode::Down)],
+        "j  down",
+        Action::Step(Step::Down),
+        "one row down",
+        None,
+    ),
+    (
+        &[key('k'), code(KeyCode::Up)],
+        "k  up",
+        Action::Step(Step::Up),
+        "one row up",
+        None,
+    ),
+    (
+        &[key('g'), code(KeyCode::Home)],
+        "g  home",
+        Action::Step(Step::Top),
+        "first row",
+        None,
+    ),
+    (
+        &[key('G'), code(KeyCode::End)],
+        "G  end",
+        Action::Step(Step::Bottom),
+        "last row",
+        None,
+    ),
+    (
+        &[key('>')],
+        ">",
+        Action::Sort(SortBy::NextColumn),
+        "sort by the next column; rows then keep their place",
+        Some("sort"),
+    ),
+    (
+        &[key('<')],
+        "<",
+        Action::Sort(SortBy::PreviousColumn),
+        "sort by the previous column",
+        None,
+    ),
+    (
+        &[key('i')],
+        "i",
+        Action::Sort(SortBy::Reverse),
+        "sort the other way round",
+        None,
+    ),
+    (
+        &[key('=')],
+        "=",
+        Action::Sort(SortBy::Again),
+        "sort again, by the figures of now",
+        None,
+    ),
+    (
+        &[key(' ')],
+        "space",
+        Action::Freeze,
+        "freeze the screen, or let it go on",
+        Some("freeze"),
+    ),
+    (
+        &[key('r')],
+        "r",
+        Action::Resume,
+        "let a frozen screen go on",
+        None,
+    ),
+    (
+        &[key('p')],
+        "p",
+        Action::Toggle(Mode::Services),
+        "pick a service from the list",
+        Some("services"),
+    ),
+    (&[key(']')], "]", Action::NextService, "next service", None),
+    (
+        &[key('[')],
+        "[",
+        Action::PreviousService,
+        "previous service",
+        None,
+    ),
+    (
+        &[code(KeyCode::Enter)],
+        "enter",
+        Action::Enter,
+        "open the selected lane, or show the selected service",
+        Some("open"),
+    ),
+    (
+        &[code(KeyCode::Esc)],
+        "esc",
+        Action::Back,
+        "back: from a lane to the lanes, else to the overview",
+        None,
+    ),
 ];
+
+/// A row of the table: keys, label, action, help, footer.
+type Row = (
+    &'static [(KeyCode, KeyModifiers)],
+    &'static str,
+    Action,
+    &'static str,
+    Option<&'static str>,
+);
+
+/// Every key there is.
+pub static BINDINGS: LazyLock<Vec<Binding>> = LazyLock::new(|| {
+    let screens = PAGES.iter().filter_map(|page| match page.place {
+        Place::Screen(number) | Place::OfFile(number) => Some(Binding {
+            keys: vec![key(number)],
+            label: number.to_string(),
+            action: Action::Open(page.mode),
+            help: page.help,
+            footer: None,
+        }),
+        Place::Under(_) | Place::Over => None,
+    });
+    let fixed = FIXED
+        .iter()
+        .map(|(keys, label, action, help, footer)| Binding {
+            keys: keys.to_vec(),
+            label: (*label).to_owned(),
+            action: *action,
+            help,
+            footer: *footer,
+        });
+    fixed.chain(screens).collect()
+});
 
 /// What a key press asks for. Shift is not looked at where it is part of the character.
 pub fn action(event: &KeyEvent) -> Option<Action> {
@@ -277,7 +272,7 @@ mod tests {
     #[test]
     fn no_key_has_two_meanings() {
         let mut seen = HashSet::new();
-        for key in BINDINGS.iter().flat_map(|binding| binding.keys) {
+        for key in BINDINGS.iter().flat_map(|binding| &binding.keys) {
             assert!(seen.insert(key), "{key:?}");
         }
     }

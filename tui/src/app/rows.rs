@@ -1,57 +1,75 @@
 //! What the lists of the screens are made of.
 
+use std::borrow::Cow;
+
+use ax_wire::view::{DownstreamView, LaneView, TypeView};
+
 use super::App;
 use crate::view::{
     alerts::AlertRow,
     evidence::{EvidenceRow, evidence_rows},
+    routes::{RouteRow, route_rows},
     services::ServiceRow,
     snapshots::SnapshotRow,
 };
 
+/// Rows that stand in the state as they are, or are made of it.
+type Rows<'a, R> = Cow<'a, [R]>;
+
 impl App {
-    /// The rows of the list of services.
-    pub fn service_rows(&self) -> Vec<ServiceRow> {
-        self.world
-            .services
-            .iter()
-            .map(|summary| ServiceRow {
-                summary: summary.clone(),
-                now_unix_ns: self.world.now_unix_ns,
-                shown: Some(summary.instance) == self.shown,
-            })
-            .collect()
+    pub fn lane_rows(&self) -> Rows<'_, LaneView> {
+        self.view().map_or(&[][..], |view| &view.lanes).into()
     }
 
-    /// The rows of the list of alerts.
-    pub fn alert_rows(&self) -> Vec<AlertRow> {
-        let alerts = self.view().map(|view| view.alerts.as_slice());
-        alerts
-            .unwrap_or_default()
-            .iter()
-            .map(|alert| AlertRow {
-                alert: alert.clone(),
-                now_unix_ns: self.world.now_unix_ns,
-                zone: self.zone.clone(),
-            })
-            .collect()
+    pub fn type_rows(&self) -> Rows<'_, TypeView> {
+        self.view().map_or(&[][..], |view| &view.types).into()
     }
 
-    /// The rows of the list of snapshots.
-    pub fn snapshot_rows(&self) -> Vec<SnapshotRow> {
-        let snapshots = self.view().map(|view| view.snapshots.as_slice());
-        snapshots
-            .unwrap_or_default()
-            .iter()
-            .map(|snapshot| SnapshotRow {
-                snapshot: snapshot.clone(),
-                now_unix_ns: self.world.now_unix_ns,
-                zone: self.zone.clone(),
-            })
-            .collect()
+    pub fn downstream_rows(&self) -> Rows<'_, DownstreamView> {
+        self.view().map_or(&[][..], |view| &view.downstreams).into()
     }
 
-    /// The rows of the list of running and queued jobs.
-    pub fn evidence_rows(&self) -> Vec<EvidenceRow> {
-        self.opened.as_deref().map_or_else(Vec::new, evidence_rows)
+    pub fn route_rows(&self) -> Rows<'_, RouteRow> {
+        self.view().map_or_else(Vec::new, route_rows).into()
+    }
+
+    /// How many workers there are, over all runtimes.
+    pub fn worker_count(&self) -> usize {
+        self.view().map_or(0, |view| Self::workers(view).count())
+    }
+
+    pub fn service_rows(&self) -> Rows<'_, ServiceRow> {
+        let services = self.world.services.iter().map(|summary| ServiceRow {
+            summary: summary.clone(),
+            now_unix_ns: self.world.now_unix_ns,
+            shown: Some(summary.instance) == self.shown,
+        });
+        services.collect()
+    }
+
+    pub fn alert_rows(&self) -> Rows<'_, AlertRow> {
+        let alerts = self.view().map_or(&[][..], |view| &view.alerts);
+        let rows = alerts.iter().map(|alert| AlertRow {
+            alert: alert.clone(),
+            now_unix_ns: self.world.now_unix_ns,
+            zone: self.zone.clone(),
+        });
+        rows.collect()
+    }
+
+    pub fn snapshot_rows(&self) -> Rows<'_, SnapshotRow> {
+        let snapshots = self.view().map_or(&[][..], |view| &view.snapshots);
+        let rows = snapshots.iter().map(|snapshot| SnapshotRow {
+            snapshot: snapshot.clone(),
+            now_unix_ns: self.world.now_unix_ns,
+            zone: self.zone.clone(),
+        });
+        rows.collect()
+    }
+
+    /// Running and queued jobs of a snapshot file.
+    pub fn evidence_rows(&self) -> Rows<'_, EvidenceRow> {
+        let opened = self.opened.as_deref();
+        opened.map_or_else(Vec::new, evidence_rows).into()
     }
 }

@@ -3,7 +3,7 @@
 use ax_wire::view::ServiceState;
 
 use super::*;
-use crate::fixture;
+use crate::{fixture, keys::Action, widget::table::Step};
 
 fn app() -> App {
     let mut app = App::new(None, TimeZone::UTC);
@@ -70,7 +70,7 @@ fn a_capture_is_asked_of_the_agent_and_its_outcome_told_for_a_while() {
     let mut app = app();
     let asked = app.update(Action::Capture, fixture::NOW_UNIX_NS);
     let instance = fixture::instance(1);
-    assert_eq!(asked, Some(Capture { instance }));
+    assert_eq!(asked, Some(Request::Capture(Capture { instance })));
     let note = |app: &App| app.note.as_ref().map(|note| note.text.clone());
     assert_eq!(note(&app).as_deref(), Some("taking a snapshot .."));
     let mut captured = Captured {
@@ -107,10 +107,10 @@ fn focus_goes_round_both_ways() {
     let mut app = app();
     for panel in [Panel::Types, Panel::Workers, Panel::Lanes] {
         app.update(Action::FocusNext, fixture::NOW_UNIX_NS);
-        assert_eq!(app.focus, panel);
+        assert_eq!(app.focused(), Some(panel));
     }
     app.update(Action::FocusPrevious, fixture::NOW_UNIX_NS);
-    assert_eq!(app.focus, Panel::Workers);
+    assert_eq!(app.focused(), Some(Panel::Workers));
 }
 
 #[test]
@@ -126,11 +126,12 @@ fn a_lane_is_opened_and_left_again() {
     app.update(Action::NextScreen, fixture::NOW_UNIX_NS);
     assert_eq!(app.mode, Mode::Alerts, "a lane belongs to the lanes");
     app.update(Action::Open(Mode::Lanes), fixture::NOW_UNIX_NS);
-    for panel in [Panel::Routes, Panel::Downstreams, Panel::Lanes] {
+    for panel in [Panel::Routes, Panel::Downstreams, Panel::LanesInFull] {
         app.update(Action::FocusNext, fixture::NOW_UNIX_NS);
-        assert_eq!(app.focused(), panel);
+        assert_eq!(app.focused(), Some(panel));
     }
-    assert_eq!(app.focus, Panel::Lanes, "each screen has its own");
+    app.update(Action::Open(Mode::Overview), fixture::NOW_UNIX_NS);
+    assert_eq!(app.focused(), Some(Panel::Lanes), "each screen has its own");
 }
 
 #[test]
@@ -153,7 +154,7 @@ fn services_are_turned_over_and_picked() {
 #[test]
 fn no_service_is_no_trouble() {
     let mut app = App::new(None, TimeZone::UTC);
-    for binding in crate::keys::BINDINGS {
+    for binding in crate::keys::BINDINGS.iter() {
         app.update(binding.action, fixture::NOW_UNIX_NS);
     }
     app.take(World::new());
@@ -180,9 +181,9 @@ fn a_restarted_service_is_followed() {
 #[test]
 fn the_workers_panel_scrolls_no_further_than_its_last() {
     let mut app = app();
-    app.focus = Panel::Workers;
+    app.focus.insert(Mode::Overview, Panel::Workers);
     for _ in 0..5 {
         app.update(Action::Step(Step::Down), fixture::NOW_UNIX_NS);
     }
-    assert_eq!(app.first_worker, 1);
+    assert_eq!(app.first_line(Panel::Workers, 1), 1);
 }

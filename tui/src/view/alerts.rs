@@ -1,6 +1,6 @@
 //! Alerts: what fires, and the history of what did.
 
-use ax_wire::alert::Alert;
+use ax_wire::{alert::Alert, view::ServiceView};
 use jiff::tz::TimeZone;
 use ratatui::{
     buffer::Buffer,
@@ -10,9 +10,11 @@ use ratatui::{
     },
 };
 
-use super::{Screen, history::Detail};
+use super::Screen;
 use crate::{
     format::{age, maybe_time_of_day, printable, time_of_day},
+    list::Detail,
+    screens::Panel,
     theme::Tone,
     widget::table::{Cell, Column, RowOrder, SortKey, Table},
     words::{alert_name, figure, lasted_ns, state_word},
@@ -137,17 +139,17 @@ pub static ALERTS: Table<AlertRow> = Table {
 };
 
 impl Screen<'_> {
-    pub(super) fn alerts(&self, area: Rect, buf: &mut Buffer) {
-        let rows = self.app.alert_rows();
-        let detail = |row: &AlertRow| Detail {
-            first: printable(&format!(
-                "{}: {}",
-                alert_name(&row.alert),
-                row.alert.sentence
-            )),
-            second: times(row),
-        };
-        self.history(&ALERTS, &rows, &self.app.alerts, None, detail, area, buf);
+    pub fn alerts(&self, _: &ServiceView, area: Rect, buf: &mut Buffer) {
+        self.history(Panel::Alerts, None, area, buf);
+    }
+}
+
+/// What it is about, and when it was.
+pub fn detail(row: &AlertRow) -> Detail {
+    let sentence = format!("{}: {}", alert_name(&row.alert), row.alert.sentence);
+    Detail {
+        first: printable(&sentence),
+        second: times(row),
     }
 }
 

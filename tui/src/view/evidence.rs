@@ -3,6 +3,7 @@
 use ax_wire::{
     incident::{QueueFacts, QueuedJob, RunningJob},
     sample::TaskRef,
+    view::ServiceView,
 };
 use ratatui::{
     buffer::Buffer,
@@ -12,11 +13,13 @@ use ratatui::{
     },
 };
 
-use super::{Screen, history::Detail};
+use super::Screen;
 use crate::{
     format::{UNKNOWN, count, duration, ms, printable},
     headline::task_words,
+    list::Detail,
     opened::Opened,
+    screens::Panel,
     theme::Tone,
     widget::table::{Cell, Column, RowOrder, SortKey, Table},
 };
@@ -124,7 +127,8 @@ impl EvidenceRow {
         place.unwrap_or_else(|| UNKNOWN.to_owned())
     }
 
-    fn detail(&self) -> Detail {
+    /// What it is about, and what it waits for.
+    pub fn detail(&self) -> Detail {
         let (first, second) = match self {
             Self::Running(job) => {
                 let trace = job.task.trace;
@@ -228,8 +232,7 @@ pub static EVIDENCE: Table<EvidenceRow> = Table {
 };
 
 impl Screen<'_> {
-    pub(super) fn evidence(&self, area: Rect, buf: &mut Buffer) {
-        let rows = self.app.evidence_rows();
+    pub fn evidence(&self, _: &ServiceView, area: Rect, buf: &mut Buffer) {
         let opened = self.app.opened.as_deref();
         let incident = opened.and_then(|opened| opened.snapshot.incident.as_ref());
         let pending = |queues: &[QueueFacts]| queues.iter().map(|queue| queue.pending).sum::<u64>();
@@ -237,15 +240,7 @@ impl Screen<'_> {
             let (running, queued) = (incident.running_total, pending(&incident.queues));
             format!("{running} running, {queued} queued in all")
         });
-        self.history(
-            &EVIDENCE,
-            &rows,
-            &self.app.evidence,
-            note,
-            EvidenceRow::detail,
-            area,
-            buf,
-        );
+        self.history(Panel::Evidence, note, area, buf);
     }
 }
 
@@ -256,10 +251,11 @@ mod tests {
 
     use super::*;
     use crate::{
-        app::{App, Mode},
+        app::App,
         glyphs::Glyphs,
         keys::Action,
         opened::tests::{by_probe, fixture},
+        screens::Mode,
         theme::Theme,
         widget::table::Step,
     };

@@ -12,15 +12,15 @@ use ratatui::{
 use super::{
     Screen,
     downstreams::DOWNSTREAMS,
-    lanes::{LANES_IN_FULL, fill, lane_key, note},
+    lanes::{fill, lane_key, note},
     overview::{lanes_title, table_rows, window},
-    routes::{ROUTES, route_rows},
+    routes::ROUTES,
     types::TYPES,
     workers::bar,
 };
 use crate::{
-    app::Panel,
     format::{count, duration, maybe_duration, ms, printable, rate, time_of_day},
+    screens::Panel,
     theme::Tone,
     widget::table::{TableState, TableView},
 };
@@ -33,13 +33,13 @@ const FIGURES_ROWS: u16 = 7;
 
 impl Screen<'_> {
     /// All three tables where each has room, else the one that has the focus.
-    pub(super) fn flow(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
+    pub fn flow(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
         let lanes_rows = table_rows(view.lanes.len());
         let left = area.height.saturating_sub(lanes_rows);
         if left < 2 * LEAST_ROWS {
-            match self.app.flow_focus {
-                Panel::Routes => self.routes(view, area, buf),
-                Panel::Downstreams => self.downstreams(view, area, buf),
+            match self.app.focused() {
+                Some(Panel::Routes) => self.routes(view, area, buf),
+                Some(Panel::Downstreams) => self.downstreams(view, area, buf),
                 _ => self.flow_lanes(view, area, buf),
             }
             return;
@@ -57,47 +57,25 @@ impl Screen<'_> {
     }
 
     fn flow_lanes(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
-        let table = TableView {
-            table: &LANES_IN_FULL,
-            rows: &view.lanes,
-            state: &self.app.flow_lanes,
-            focused: self.app.focused() == Panel::Lanes,
-            theme: self.theme,
-        };
-        let title = lanes_title(view);
-        self.table(&table, &title, Some(Panel::Lanes), area, buf);
+        self.list(Panel::LanesInFull, &lanes_title(view), area, buf);
     }
 
     fn routes(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
-        let table = TableView {
-            table: &ROUTES,
-            rows: &route_rows(view),
-            state: &self.app.routes,
-            focused: self.app.focused() == Panel::Routes,
-            theme: self.theme,
-        };
         let title = format!(
             "{}, ms and req/s over {}, answers since the start",
             ROUTES.title,
             window(view)
         );
-        self.table(&table, &title, Some(Panel::Routes), area, buf);
+        self.list(Panel::Routes, &title, area, buf);
     }
 
     fn downstreams(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
-        let table = TableView {
-            table: &DOWNSTREAMS,
-            rows: &view.downstreams,
-            state: &self.app.downstreams,
-            focused: self.app.focused() == Panel::Downstreams,
-            theme: self.theme,
-        };
         let title = format!("{}, ms over {}", DOWNSTREAMS.title, window(view));
-        self.table(&table, &title, Some(Panel::Downstreams), area, buf);
+        self.list(Panel::Downstreams, &title, area, buf);
     }
 
     /// One lane: its queue and its losses, the moves of its limit, its job types, what they call.
-    pub(super) fn lane(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
+    pub fn lane(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
         let chosen = self.app.lane.as_ref();
         let lane = view
             .lanes
@@ -134,8 +112,12 @@ impl Screen<'_> {
             focused: false,
             theme: self.theme,
         };
-        let title = format!("Its job types, ms over {}", window(view));
-        self.table(&table, &title, None, types_at, buf);
+        let mut title = format!("Its job types, ms over {}", window(view));
+        if let Some(part) = state.part(types.len(), types_at.height.saturating_sub(1)) {
+            title = format!("{title}  {part}");
+        }
+        let inner = self.panel(types_at, &title, None, buf);
+        table.draw(inner, buf);
         let newest_first = lane.limit_moves.iter().rev();
         let told: Vec<_> = newest_first.map(|moved| self.move_line(moved)).collect();
         self.lines("Its limit, newest move first", &or_none(told), moves, buf);

@@ -11,9 +11,10 @@ use super::{
     services::{state_word, up_ns},
 };
 use crate::{
-    app::{DemoNote, Mode, Pace},
+    app::{DemoNote, Pace},
     format::{middle_cut, service_name, time_of_day, uptime, width},
     keys::{Action, BINDINGS, Binding},
+    screens::Mode,
     theme::Tone,
     widget::fitting,
     world::{Link, lost_total},
@@ -74,14 +75,14 @@ impl Screen<'_> {
     fn screen_parts(&self, parts: &mut Vec<Part>) {
         let app = self.app;
         let (firing, snapshots) = (app.firing(), app.snapshot_count());
-        for (mode, number, name) in app.screens() {
-            let open = *mode == app.mode.screen();
-            let (count, tone, keep) = match mode {
+        for (key, page) in app.screens() {
+            let open = page.mode == app.mode.screen();
+            let (count, tone, keep) = match page.mode {
                 Mode::Alerts if firing > 0 => (format!(" {firing}!"), Tone::Critical, 8),
                 Mode::Snapshots if snapshots > 0 => (format!(" {snapshots}"), Tone::Quiet, 6),
                 _ => (String::new(), Tone::Quiet, 6),
             };
-            let text = format!("{number} {name}{count}");
+            let text = format!("{key} {}{count}", page.name);
             let (text, keep) = if open {
                 (format!("[{text}]"), keep.max(7))
             } else {

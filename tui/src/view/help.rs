@@ -3,7 +3,7 @@
 use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::Screen;
-use crate::{keys::BINDINGS, theme::Tone};
+use crate::{keys::BINDINGS, screens::Panel, theme::Tone};
 
 /// What the figures mean, where their names do not say it all.
 const NOTES: &[&str] = &[
@@ -12,20 +12,16 @@ const NOTES: &[&str] = &[
     "- is unknown (some needs tokio_unstable); dropped: lost before this screen",
 ];
 
-/// The last line of the page, counted from 0.
-pub fn last_line() -> usize {
-    BINDINGS.len() + NOTES.len() - 1
+/// How many lines the page has.
+pub fn line_count() -> usize {
+    BINDINGS.len() + NOTES.len()
 }
 
 impl Screen<'_> {
-    pub(super) fn help(&self, area: Rect, buf: &mut Buffer) {
+    pub fn help(&self, area: Rect, buf: &mut Buffer) {
         let room = usize::from(area.height.saturating_sub(1));
-        // No further than the last line at the bottom.
-        let first = self
-            .app
-            .first_help_line
-            .min((last_line() + 1).saturating_sub(room));
-        let title = if last_line() < room {
+        let first = self.app.first_line(Panel::Help, room);
+        let title = if line_count() <= room {
             "Help"
         } else {
             "Help, j and k for more"

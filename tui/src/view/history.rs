@@ -8,49 +8,26 @@ use ratatui::{
 
 use super::Screen;
 use crate::{
+    screens::{Content, Panel},
     theme::Tone,
-    widget::table::{Table, TableState, TableView},
 };
 
 /// A rule, and four lines: the longest path of a file takes two of 80 columns.
 const DETAIL_ROWS: u16 = 5;
 
-/// The selected row in full.
-pub(super) struct Detail {
-    pub first: String,
-    pub second: String,
-}
-
 impl Screen<'_> {
     /// `note`: what is missing from the rows, in words.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "each is one of the things that a history is made of"
-    )]
-    pub(super) fn history<R>(
-        &self,
-        table: &Table<R>,
-        rows: &[R],
-        state: &TableState,
-        note: Option<String>,
-        detail: impl Fn(&R) -> Detail,
-        area: Rect,
-        buf: &mut Buffer,
-    ) {
-        let below = if rows.is_empty() { 1 } else { DETAIL_ROWS };
+    pub(super) fn history(&self, panel: Panel, note: Option<String>, area: Rect, buf: &mut Buffer) {
+        let Content::List(list) = panel.row().content else {
+            return;
+        };
+        let detail = list.detail(self.app, self.app.table(panel));
+        let below = if detail.is_some() { DETAIL_ROWS } else { 1 };
         let [table_at, below] =
             Layout::vertical([Constraint::Fill(1), Constraint::Length(below)]).areas(area);
-        let view = TableView {
-            table,
-            rows,
-            state,
-            focused: true,
-            theme: self.theme,
-        };
-        self.table(&view, table.title, None, table_at, buf);
+        self.list(panel, list.title(), table_at, buf);
         let note = note.unwrap_or_default();
-        if let Some(row) = state.selected_row(table, rows) {
-            let detail = detail(row);
+        if let Some(detail) = detail {
             let inner = self.panel(below, "Selected", None, buf);
             let room = Rect {
                 x: inner.x + 1,

@@ -39,10 +39,11 @@ use ratatui::{
 };
 
 use crate::{
-    app::{App, Mode, Panel},
+    app::App,
     glyphs::{self, Glyphs},
+    list::Look,
+    screens::{Content, Draw, Mode, Panel},
     theme::{Theme, Tone},
-    widget::table::TableView,
 };
 
 /// A state and the means to draw it.
@@ -101,20 +102,10 @@ impl Screen<'_> {
         self.header(header, buf);
         self.banner(banner, buf);
         self.footer(footer, buf);
-        match (self.app.mode, self.app.view()) {
-            (Mode::Help, _) => self.help(body, buf),
-            (Mode::Services, _) => self.services(body, buf),
-            (_, None) => self.empty(body, buf),
-            (Mode::Lanes, Some(view)) => self.flow(view, body, buf),
-            (Mode::Lane, Some(view)) => self.lane(view, body, buf),
-            (Mode::Alerts, Some(_)) => self.alerts(body, buf),
-            (Mode::Snapshots, Some(_)) => self.snapshots(body, buf),
-            (Mode::Evidence, Some(_)) => self.evidence(body, buf),
-            (Mode::Overview, Some(view)) => match size {
-                Size::Banner | Size::Compact => self.compact(view, body, buf),
-                Size::Standard => self.standard(view, body, buf),
-                Size::Wide => self.wide(view, body, buf),
-            },
+        match (self.app.mode.page().draw, self.app.view()) {
+            (Draw::Always(draw), _) => draw(self, body, buf),
+            (Draw::Service(draw), Some(view)) => draw(self, view, body, buf),
+            (Draw::Service(_), None) => self.empty(body, buf),
         }
         if !self.app.is_current() {
             // What is not of now must not look as if it were.
@@ -140,31 +131,31 @@ impl Screen<'_> {
         }
     }
 
-    /// Draws a panel with a table in it. Its title tells what it is sorted by, and what part of it finds room.
-    fn table<R>(
-        &self,
-        view: &TableView<'_, R>,
-        title: &str,
-        panel: Option<Panel>,
-        area: Rect,
-        buf: &mut Buffer,
-    ) {
-        let rows = area.height.saturating_sub(1);
+    /// Draws a panel with its list in it. Its title tells what it is sorted by, and what part of it finds room.
+    fn list(&self, panel: Panel, title: &str, area: Rect, buf: &mut Buffer) {
+        let Content::List(list) = panel.row().content else {
+            return;
+        };
+        let state = self.app.table(panel);
         let mut title = title.to_owned();
-        let more = [view.part(rows), view.state.sorted_by(view.table)];
-        for more in more.into_iter().flatten() {
+        for remark in list.remarks(self.app, state, area.height.saturating_sub(1)) {
             title.push_str("  ");
-            title.push_str(&more);
+            title.push_str(&remark);
         }
-        let inner = self.panel(area, &title, panel, buf);
-        view.render(inner, buf);
+        let inner = self.panel(area, &title, Some(panel), buf);
+        let look = Look {
+            focused: self.app.focused() == Some(panel),
+            theme: self.theme,
+        };
+        list.draw(self.app, state, look, inner, buf);
     }
 
     /// Draws a panel's rule with its title, heavy where the keys act on it; returns the room below, with a space at
     /// its right so that a neighbour stands apart.
     fn panel(&self, area: Rect, title: &str, panel: Option<Panel>, buf: &mut Buffer) -> Rect {
-        let has_panels = matches!(self.app.mode, Mode::Overview | Mode::Lanes);
-        let focused = has_panels && panel == Some(self.app.focused());
+        // Where there is but one panel, there is no other to tell it from.
+        let several = self.app.mode.page().panels.len() > 1;
+        let focused = several && panel.is_some() && panel == self.app.focused();
         let (line, tone) = if focused {
             ("━", Tone::Strong)
         } else {

@@ -6,8 +6,8 @@ use ratatui::{
     layout::{Constraint, Layout, Rect},
 };
 
-use super::{Screen, lanes::LANES, types::TYPES};
-use crate::{app::Panel, format::age, theme::Theme, widget::table::TableView};
+use super::{Screen, Size, lanes::LANES, types::TYPES};
+use crate::{format::age, screens::Panel, theme::Theme};
 
 /// A panel's rule and its table's headings.
 const TABLE_FRAME_ROWS: u16 = 2;
@@ -28,8 +28,16 @@ pub(super) fn table_rows(rows: usize) -> u16 {
 }
 
 impl Screen<'_> {
+    pub fn overview(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
+        match Size::of(buf.area) {
+            Size::Banner | Size::Compact => self.compact(view, area, buf),
+            Size::Standard => self.standard(view, area, buf),
+            Size::Wide => self.wide(view, area, buf),
+        }
+    }
+
     /// 110x30 and larger: everything at once. What the tables do not need goes to the charts.
-    pub(super) fn wide(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
+    fn wide(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
         let lanes_rows = table_rows(view.lanes.len()).min(area.height / 3);
         let types_rows = table_rows(view.types.len()).max(LEAST_TYPES_ROWS);
         let room = area.height.saturating_sub(lanes_rows + types_rows);
@@ -53,7 +61,7 @@ impl Screen<'_> {
     }
 
     /// 80x24: the chart beside the figures that matter, the tables below.
-    pub(super) fn standard(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
+    fn standard(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
         let [charts, below] =
             Layout::vertical([Constraint::Length(LEAST_CHART_ROWS), Constraint::Fill(1)])
                 .areas(area);
@@ -65,7 +73,7 @@ impl Screen<'_> {
     }
 
     /// Smaller: four figures in a line, the tables below.
-    pub(super) fn compact(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
+    fn compact(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
         let [figures, below] =
             Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
         self.figures_line(view, figures, buf);
@@ -101,8 +109,8 @@ impl Screen<'_> {
     fn tables(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
         let lanes_rows = table_rows(view.lanes.len());
         let both = lanes_rows + LEAST_TYPES_ROWS <= area.height;
-        match self.app.focus {
-            Panel::Workers => self.workers(view, area, buf),
+        match self.app.focused() {
+            Some(Panel::Workers) => self.workers(view, area, buf),
             _ if both => {
                 let [lanes, types] =
                     Layout::vertical([Constraint::Length(lanes_rows), Constraint::Fill(1)])
@@ -110,33 +118,18 @@ impl Screen<'_> {
                 self.lanes(view, lanes, buf);
                 self.types(view, types, buf);
             }
-            Panel::Types => self.types(view, area, buf),
+            Some(Panel::Types) => self.types(view, area, buf),
             _ => self.lanes(view, area, buf),
         }
     }
 
     fn lanes(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
-        let table = TableView {
-            table: &LANES,
-            rows: &view.lanes,
-            state: &self.app.lanes,
-            focused: self.app.focus == Panel::Lanes,
-            theme: self.theme,
-        };
-        let title = lanes_title(view);
-        self.table(&table, &title, Some(Panel::Lanes), area, buf);
+        self.list(Panel::Lanes, &lanes_title(view), area, buf);
     }
 
     fn types(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
-        let table = TableView {
-            table: &TYPES,
-            rows: &view.types,
-            state: &self.app.types,
-            focused: self.app.focus == Panel::Types,
-            theme: self.theme,
-        };
         let title = format!("{}, ms over {}", TYPES.title, window(view));
-        self.table(&table, &title, Some(Panel::Types), area, buf);
+        self.list(Panel::Types, &title, area, buf);
     }
 }
 

@@ -12,8 +12,9 @@ use ratatui::{
 use super::Screen;
 use crate::{
     format::{age, service_name, uptime},
+    screens::Panel,
     theme::Tone,
-    widget::table::{Cell, Column, RowOrder, SortKey, Table, TableView},
+    widget::table::{Cell, Column, RowOrder, SortKey, Table},
 };
 
 /// A service as the list shows it.
@@ -122,14 +123,7 @@ pub static SERVICES: Table<ServiceRow> = Table {
 };
 
 impl Screen<'_> {
-    pub(super) fn services(&self, area: Rect, buf: &mut Buffer) {
-        let table = TableView {
-            table: &SERVICES,
-            rows: &self.app.service_rows(),
-            state: &self.app.services,
-            focused: true,
-            theme: self.theme,
-        };
-        self.table(&table, SERVICES.title, None, area, buf);
+    pub fn services(&self, area: Rect, buf: &mut Buffer) {
+        self.list(Panel::Services, SERVICES.title, area, buf);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ax_wire::incident::SnapshotSummary;
+use ax_wire::{incident::SnapshotSummary, view::ServiceView};
 use jiff::tz::TimeZone;
 use ratatui::{
     buffer::Buffer,
@@ -12,9 +12,11 @@ use ratatui::{
     },
 };
 
-use super::{Screen, history::Detail};
+use super::Screen;
 use crate::{
     format::{UNKNOWN, age, printable, time_of_day},
+    list::Detail,
+    screens::Panel,
     theme::Tone,
     widget::table::{Cell, Column, RowOrder, SortKey, Table},
     words::{kilobytes, reason, suppressed},
@@ -36,6 +38,14 @@ impl SnapshotRow {
     fn culprit(&self) -> String {
         let culprit = self.snapshot.culprit.clone();
         culprit.unwrap_or_else(|| UNKNOWN.to_owned())
+    }
+
+    /// Where it is.
+    pub fn detail(&self) -> Detail {
+        Detail {
+            first: printable(&self.snapshot.path),
+            second: String::new(),
+        }
     }
 
     fn file(&self) -> String {
@@ -104,27 +114,9 @@ pub static SNAPSHOTS: Table<SnapshotRow> = Table {
 };
 
 impl Screen<'_> {
-    pub(super) fn snapshots(&self, area: Rect, buf: &mut Buffer) {
-        let rows = self.app.snapshot_rows();
-        let view = self.app.view();
-        let note = view.and_then(|view| {
-            suppressed(
-                &view.snapshots_suppressed,
-                view.dropped.snapshots_failed_total,
-            )
-        });
-        let detail = |row: &SnapshotRow| Detail {
-            first: printable(&row.snapshot.path),
-            second: String::new(),
-        };
-        self.history(
-            &SNAPSHOTS,
-            &rows,
-            &self.app.snapshots,
-            note,
-            detail,
-            area,
-            buf,
-        );
+    pub fn snapshots(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
+        let failed = view.dropped.snapshots_failed_total;
+        let note = suppressed(&view.snapshots_suppressed, failed);
+        self.history(Panel::Snapshots, note, area, buf);
     }
 }

@@ -264,9 +264,9 @@ fn a_lost_agent_is_said_and_the_figures_stay() {
 fn help_lists_every_binding_and_can_be_read_to_its_end() {
     let mut app = on(Mode::Help);
     let whole = drawn(&app, 80, 60);
-    for binding in BINDINGS {
+    for binding in BINDINGS.iter() {
         assert!(
-            whole.contains(binding.label),
+            whole.contains(&binding.label),
             "{} in\n{whole}",
             binding.label
         );

@@ -8,8 +8,9 @@ use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::Screen;
 use crate::{
-    app::{App, Panel},
+    app::App,
     format::{duration, maybe_duration, middle_cut, percent},
+    screens::Panel,
     theme::Tone,
 };
 
@@ -35,7 +36,7 @@ impl Screen<'_> {
             .map(|(runtime, worker)| worker_line(runtime, worker, view.runtimes.len() > 1))
             .collect();
         let room = usize::from(inner.height.saturating_sub(SUMMARY_ROWS));
-        let first = self.app.first_worker.min(lines.len().saturating_sub(room));
+        let first = self.app.first_line(Panel::Workers, room);
         let mut shown: Vec<_> = lines.into_iter().skip(first).collect();
         if shown.len() > room && room > 0 {
             let more = shown.len() - (room - 1);

@@ -6,7 +6,6 @@ use std::{cmp::Ordering, collections::HashMap};
 use ratatui::{
     buffer::Buffer,
     layout::{HorizontalAlignment as Alignment, Rect},
-    widgets::Widget,
 };
 
 use crate::{
@@ -142,6 +141,18 @@ pub enum SortBy {
     Again,
 }
 
+impl Step {
+    /// Where it leads from `at`, the last place being `last`.
+    pub fn from(self, at: usize, last: usize) -> usize {
+        match self {
+            Self::Up => at.saturating_sub(1),
+            Self::Down => (at + 1).min(last),
+            Self::Top => 0,
+            Self::Bottom => last,
+        }
+    }
+}
+
 impl TableState {
     /// Makes room for the rows there are now: known ones stay where they are, new ones come last.
     pub fn sync<R>(&mut self, table: &Table<R>, rows: &[R]) {
@@ -166,13 +177,7 @@ impl TableState {
     pub fn step(&mut self, step: Step) {
         self.moved = true;
         let last = self.order.len().saturating_sub(1);
-        let at = self.selected_index();
-        let to = match step {
-            Step::Up => at.saturating_sub(1),
-            Step::Down => (at + 1).min(last),
-            Step::Top => 0,
-            Step::Bottom => last,
-        };
+        let to = step.from(self.selected_index(), last);
         self.selected = self.order.get(to).cloned();
     }
 
@@ -241,6 +246,22 @@ impl TableState {
             .collect()
     }
 
+    /// The first row that is drawn where so many find room: the selected one is always among them.
+    fn first(&self, page: u16) -> usize {
+        (self.selected_index() + 1).saturating_sub(usize::from(page))
+    }
+
+    /// `1-4 of 7`, where not `all` rows find room at this height, headings included.
+    pub fn part(&self, all: usize, height: u16) -> Option<String> {
+        let page = height.saturating_sub(1);
+        let first = self.first(page);
+        let last = (first + usize::from(page)).min(all);
+        (all > usize::from(page)).then(|| match page {
+            0 => format!("0 of {all}"),
+            _ => format!("{}-{last} of {all}", first + 1),
+        })
+    }
+
     /// `by wait p99 ms ▼`, or nothing before anybody sorted.
     pub fn sorted_by<R>(&self, table: &Table<R>) -> Option<String> {
         self.sorting.map(|sorting| {
@@ -260,8 +281,8 @@ pub struct TableView<'a, R: 'static> {
     pub theme: Theme,
 }
 
-impl<R> Widget for &TableView<'_, R> {
-    fn render(self, area: Rect, buf: &mut Buffer) {
+impl<R> TableView<'_, R> {
+    pub fn draw(&self, area: Rect, buf: &mut Buffer) {
         if area.height == 0 || area.width == 0 {
             return;
         }
@@ -287,7 +308,7 @@ impl<R> Widget for &TableView<'_, R> {
             );
         }
         let selected = self.state.selected_index();
-        let first = self.first(body.height);
+        let first = self.state.first(body.height);
         let rows = self.state.in_order(self.table, self.rows);
         for (y, (at, row)) in (body.top()..body.bottom()).zip(rows.iter().enumerate().skip(first)) {
             let line = Rect {
@@ -303,25 +324,6 @@ impl<R> Widget for &TableView<'_, R> {
                 buf.set_style(line, Theme::selection());
             }
         }
-    }
-}
-
-impl<R> TableView<'_, R> {
-    /// The first row that is drawn where so many find room: the selected one is always among them.
-    fn first(&self, page: u16) -> usize {
-        let selected = self.state.selected_index();
-        (selected + 1).saturating_sub(usize::from(page))
-    }
-
-    /// `1-4 of 7`, where not all rows find room at this height, headings included.
-    pub fn part(&self, height: u16) -> Option<String> {
-        let (page, all) = (height.saturating_sub(1), self.rows.len());
-        let first = self.first(page);
-        let last = (first + usize::from(page)).min(all);
-        (all > usize::from(page)).then(|| match page {
-            0 => format!("0 of {all}"),
-            _ => format!("{}-{last} of {all}", first + 1),
-        })
     }
 
     /// The columns that fit, each with its width; the first takes what the others leave.

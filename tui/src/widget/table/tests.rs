@@ -129,16 +129,7 @@ fn what_does_not_fit_is_counted() {
     let rows = [("a", None), ("b", None), ("c", None)];
     let mut state = TableState::default();
     state.sync(&TABLE, &rows);
-    let part = |state: &TableState, height| {
-        let view = TableView {
-            table: &TABLE,
-            rows: &rows,
-            state,
-            focused: true,
-            theme: Theme::with_colour(false),
-        };
-        view.part(height)
-    };
+    let part = |state: &TableState, height| state.part(rows.len(), height);
     assert_eq!(part(&state, 4), None);
     assert_eq!(part(&state, 3).as_deref(), Some("1-2 of 3"));
     assert_eq!(part(&state, 1).as_deref(), Some("0 of 3"));
@@ -161,7 +152,7 @@ fn numbers_stand_right_and_a_narrow_table_loses_columns() {
     let draw = |width: u16| {
         let area = Rect::new(0, 0, width, 2);
         let mut buf = Buffer::empty(area);
-        view.render(area, &mut buf);
+        view.draw(area, &mut buf);
         (0..width).map(|x| buf[(x, 1)].symbol()).collect::<String>()
     };
     assert_eq!(draw(15), " a_lo…ame     7");

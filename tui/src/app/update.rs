@@ -1,0 +1,160 @@
+//! What each action does to the state.
+
+use ax_wire::frame::Capture;
+
+use super::{App, Pace, Request};
+use crate::{
+    keys::Action,
+    screens::{Content, Mode, Panel, Place},
+    theme::Tone,
+    widget::table::{SortBy, Step},
+    world::Link,
+};
+
+impl App {
+    /// Does what the user asked for. What comes back is to be done by whoever runs the app.
+    pub fn update(&mut self, action: Action, now_unix_ns: u64) -> Option<Request> {
+        // Who presses a key has read it.
+        self.note = None;
+        let of_file = self.opened.is_some();
+        match action {
+            live if of_file && live.is_live() => {
+                self.say("a snapshot file stands still", Tone::Plain, now_unix_ns);
+            }
+            Action::Open(mode) if !of_file && matches!(mode.page().place, Place::OfFile(_)) => {
+                let text = "of a snapshot alone: ax-top open FILE";
+                self.say(text, Tone::Plain, now_unix_ns);
+            }
+            Action::Quit => self.quit = true,
+            Action::Open(screen) => self.mode = screen,
+            Action::Toggle(page) => self.toggle(page),
+            Action::NextScreen => self.turn_screen(1),
+            Action::PreviousScreen => self.turn_screen(self.screens().count() - 1),
+            Action::Capture => return self.capture(now_unix_ns),
+            Action::Back => {
+                self.mode = match self.mode.page().place {
+                    Place::Under(screen) => screen,
+                    Place::Screen(_) | Place::OfFile(_) | Place::Over => Mode::Overview,
+                }
+            }
+            Action::Enter => {
+                let enter = self.focused().and_then(|panel| panel.row().enter);
+                return enter.and_then(|enter| enter(self));
+            }
+            Action::FocusNext => self.turn_focus(1),
+            Action::FocusPrevious => {
+                self.turn_focus(self.mode.page().panels.len().saturating_sub(1));
+            }
+            Action::Step(step) => self.step(step),
+            Action::Sort(by) => self.sort(by),
+            Action::Freeze if self.pace == Pace::Live => {
+                self.pace = Pace::Frozen {
+                    since_unix_ns: self.world.now_unix_ns,
+                };
+            }
+            Action::Freeze | Action::Resume => self.pace = Pace::Live,
+            Action::NextService => self.turn_service(1),
+            Action::PreviousService => {
+                self.turn_service(self.world.services.len().saturating_sub(1));
+            }
+        }
+        None
+    }
+
+    fn toggle(&mut self, mode: Mode) {
+        self.mode = if self.mode == mode {
+            Mode::Overview
+        } else {
+            mode
+        };
+    }
+
+    /// Opens the screen that stands `by` places further; from a page over the screens, the first.
+    fn turn_screen(&mut self, by: usize) {
+        let mut screens = self.screens().map(|(_, page)| page.mode);
+        let open = self.mode.screen();
+        let at = screens.clone().position(|mode| mode == open);
+        let next = at.map_or(0, |at| (at + by) % screens.clone().count());
+        self.mode = screens.nth(next).unwrap_or(Mode::Overview);
+    }
+
+    /// Goes to the panel that stands `by` places further.
+    fn turn_focus(&mut self, by: usize) {
+        let panels = self.mode.page().panels;
+        let at = panels
+            .iter()
+            .position(|panel| Some(*panel) == self.focused());
+        if let Some(at) = at {
+            let next = panels[(at + by) % panels.len()];
+            self.focus.insert(self.mode, next);
+        }
+    }
+
+    fn capture(&mut self, now_unix_ns: u64) -> Option<Request> {
+        let agent = !matches!(self.world.link, Link::Connecting { .. });
+        let asked = self.shown.filter(|_| agent);
+        let (text, tone) = match (asked, agent) {
+            (Some(_), _) => ("taking a snapshot ..", Tone::Plain),
+            (None, true) => ("no snapshot: no service is shown", Tone::Warning),
+            (None, false) => (
+                "no snapshot: no agent is connected to take it",
+                Tone::Warning,
+            ),
+        };
+        self.say(text, tone, now_unix_ns);
+        asked.map(|instance| Request::Capture(Capture { instance }))
+    }
+
+    /// Opens the selected lane alone.
+    pub fn open_lane(&mut self) -> Option<Request> {
+        let panel = self.focused()?;
+        self.lane = Some(self.table(panel).selected()?.clone());
+        self.mode = Mode::Lane;
+        None
+    }
+
+    /// Shows the selected service, on the overview.
+    pub fn show_selected_service(&mut self) -> Option<Request> {
+        let selected = self.table(Panel::Services).selected().cloned();
+        let mut services = self.world.services.iter().map(|service| service.instance);
+        let instance = services.find(|instance| Some(instance.to_string()) == selected);
+        self.show(instance.or(self.shown));
+        self.mode = Mode::Overview;
+        None
+    }
+
+    /// Shows the service that stands `by` places further down the list.
+    fn turn_service(&mut self, by: usize) {
+        let services = &self.world.services;
+        let at = services
+            .iter()
+            .position(|service| Some(service.instance) == self.shown)
+            .unwrap_or_default();
+        if let Some(next) = services.get((at + by) % services.len().max(1)) {
+            self.show(Some(next.instance));
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        let Some(panel) = self.focused() else { return };
+        match panel.row().content {
+            Content::List(_) => self.panels[panel as usize].table.step(step),
+            Content::Lines(count) => {
+                let last = count(self).saturating_sub(1);
+                let state = &mut self.panels[panel as usize];
+                state.first_line = step.from(state.first_line, last);
+            }
+        }
+    }
+
+    fn sort(&mut self, by: SortBy) {
+        // Every table is as wide as the screen, but for the space at the right of its panel.
+        let width = self.width.saturating_sub(1);
+        let Some(panel) = self.focused() else { return };
+        if let Content::List(list) = panel.row().content {
+            self.with_table(panel as usize, |app, table| {
+                list.sort(app, table, by, width);
+            });
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! The table of pages, and that of their panels: to add a screen is to add a [`Mode`], a row in [`PAGES`], and for each
+//! part of it that the keys act on a [`Panel`] and a row in [`PANELS`]. Keys, tabs, help page, sorting, filtering and
+//! scrolling are made of these rows; what is left is a file in `view` that draws it.
+
+use ax_wire::view::ServiceView;
+use ratatui::{buffer::Buffer, layout::Rect};
+
+use crate::{
+    app::{App, Request},
+    list::{AnyList, List},
+    view::{
+        Screen,
+        alerts::ALERTS,
+        downstreams::DOWNSTREAMS,
+        evidence::{EVIDENCE, EvidenceRow},
+        help,
+        lanes::{LANES, LANES_IN_FULL},
+        routes::ROUTES,
+        services::SERVICES,
+        snapshots::{SNAPSHOTS, SnapshotRow},
+        types::TYPES,
+    },
+};
+
+/// Which page is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    Overview,
+    Lanes,
+    /// One lane alone.
+    Lane,
+    Alerts,
+    Snapshots,
+    /// Running jobs and queue, of a snapshot file that was opened.
+    Evidence,
+    Help,
+    Services,
+}
+
+/// How a page is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A screen: by its key and by tab.
+    Screen(char),
+    /// The same, where a snapshot file is shown.
+    OfFile(char),
+    /// From a row of a screen; back leads there.
+    Under(Mode),
+    /// Over whichever screen is open, by a key of its own.
+    Over,
+}
+
+/// How a page is drawn.
+#[derive(Clone, Copy)]
+pub enum Draw {
+    /// From the figures of the service that is shown; while there are none, what to do stands there.
+    Service(fn(&Screen<'_>, &ServiceView, Rect, &mut Buffer)),
+    /// In any case.
+    Always(fn(&Screen<'_>, Rect, &mut Buffer)),
+}
+
+/// One page.
+pub struct Page {
+    pub mode: Mode,
+    pub place: Place,
+    /// Its tab.
+    pub name: &'static str,
+    /// What is on it, for the help page.
+    pub help: &'static str,
+    /// What the keys act on, in the order in which they go from one to the next; the first has them at the beginning.
+    pub panels: &'static [Panel],
+    pub draw: Draw,
+}
+
+/// The pages, in the order of [`Mode`]; tab goes through the screens among them in this order.
+#[expect(
+    clippy::redundant_closure_for_method_calls,
+    reason = "a method of `Screen<'a>` is not general over 'a where it is named, only where it is called"
+)]
+pub static PAGES: [Page; 8] = [
+    Page {
+        mode: Mode::Overview,
+        place: Place::Screen('1'),
+        name: "Overview",
+        help: "overview: what is wrong, how bad over time, who",
+        panels: &[Panel::Lanes, Panel::Types, Panel::Workers],
+        draw: Draw::Service(|screen, view, area, buf| screen.overview(view, area, buf)),
+    },
+    Page {
+        mode: Mode::Lanes,
+        place: Place::Screen('2'),
+        name: "Lanes",
+        help: "lanes: what comes in, where it queues, what it calls",
+        panels: &[Panel::LanesInFull, Panel::Routes, Panel::Downstreams],
+        draw: Draw::Service(|screen, view, area, buf| screen.flow(view, area, buf)),
+    },
+    Page {
+        mode: Mode::Lane,
+        place: Place::Under(Mode::Lanes),
+        name: "Lane",
+        help: "one lane",
+        panels: &[],
+        draw: Draw::Service(|screen, view, area, buf| screen.lane(view, area, buf)),
+    },
+    Page {
+        mode: Mode::Alerts,
+        place: Place::Screen('7'),
+        name: "Alerts",
+        help: "alerts: what fires, and what did",
+        panels: &[Panel::Alerts],
+        draw: Draw::Service(|screen, view, area, buf| screen.alerts(view, area, buf)),
+    },
+    Page {
+        mode: Mode::Snapshots,
+        place: Place::Screen('8'),
+        name: "Snapshots",
+        help: "snapshots: evidence on disk",
+        panels: &[Panel::Snapshots],
+        draw: Draw::Service(|screen, view, area, buf| screen.snapshots(view, area, buf)),
+    },
+    Page {
+        mode: Mode::Evidence,
+        place: Place::OfFile('0'),
+        name: "Evidence",
+        help: "evidence: running jobs and queue (ax-top open FILE)",
+        panels: &[Panel::Evidence],
+        draw: Draw::Service(|screen, view, area, buf| screen.evidence(view, area, buf)),
+    },
+    Page {
+        mode: Mode::Help,
+        place: Place::Over,
+        name: "Help",
+        help: "the keys",
+        panels: &[Panel::Help],
+        draw: Draw::Always(|screen, area, buf| screen.help(area, buf)),
+    },
+    Page {
+        mode: Mode::Services,
+        place: Place::Over,
+        name: "Services",
+        help: "the services",
+        panels: &[Panel::Services],
+        draw: Draw::Always(|screen, area, buf| screen.services(area, buf)),
+    },
+];
+
+impl Mode {
+    /// Its row.
+    pub fn page(self) -> &'static Page {
+        &PAGES[self as usize]
+    }
+
+    /// The screen that it belongs to.
+    pub fn screen(self) -> Self {
+        match self.page().place {
+            Place::Under(screen) => screen,
+            Place::Screen(_) | Place::OfFile(_) | Place::Over => self,
+        }
+    }
+}
+
+/// Which part of a page the keys act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Panel {
+    Lanes,
+    Types,
+    Workers,
+    LanesInFull,
+    Routes,
+    Downstreams,
+    Alerts,
+    Snapshots,
+    Evidence,
+    Help,
+    Services,
+}
+
+/// What is in a panel.
+#[derive(Clone, Copy)]
+pub enum Content {
+    /// A table with a selected row.
+    List(&'static dyn AnyList),
+    /// So many lines to scroll through.
+    Lines(fn(&App) -> usize),
+}
+
+/// One panel.
+pub struct PanelRow {
+    pub panel: Panel,
+    pub content: Content,
+    /// What the enter key does to its selected row.
+    pub enter: Option<fn(&mut App) -> Option<Request>>,
+}
+
+/// The panels, in the order of [`Panel`].
+pub static PANELS: [PanelRow; 11] = [
+    PanelRow {
+        panel: Panel::Lanes,
+        content: Content::List(&List {
+            table: &LANES,
+            rows: App::lane_rows,
+            detail: None,
+        }),
+        enter: Some(App::open_lane),
+    },
+    PanelRow {
+        panel: Panel::Types,
+        content: Content::List(&List {
+            table: &TYPES,
+            rows: App::type_rows,
+            detail: None,
+        }),
+        enter: None,
+    },
+    PanelRow {
+        panel: Panel::Workers,
+        content: Content::Lines(App::worker_count),
+        enter: None,
+    },
+    PanelRow {
+        panel: Panel::LanesInFull,
+        content: Content::List(&List {
+            table: &LANES_IN_FULL,
+            rows: App::lane_rows,
+            detail: None,
+        }),
+        enter: Some(App::open_lane),
+    },
+    PanelRow {
+        panel: Panel::Routes,
+        content: Content::List(&List {
+            table: &ROUTES,
+            rows: App::route_rows,
+            detail: None,
+        }),
+        enter: None,
+    },
+    PanelRow {
+        panel: Panel::Downstreams,
+        content: Content::List(&List {
+            table: &DOWNSTREAMS,
+            rows: App::downstream_rows,
+            detail: None,
+        }),
+        enter: None,
+    },
+    PanelRow {
+        panel: Panel::Alerts,
+        content: Content::List(&List {
+            table: &ALERTS,
+            rows: App::alert_rows,
+            detail: Some(crate::view::alerts::detail),
+        }),
+        enter: None,
+    },
+    PanelRow {
+        panel: Panel::Snapshots,
+        content: Content::List(&List {
+            table: &SNAPSHOTS,
+            rows: App::snapshot_rows,
+            detail: Some(SnapshotRow::detail),
+        }),
+        enter: None,
+    },
+    PanelRow {
+        panel: Panel::Evidence,
+        content: Content::List(&List {
+            table: &EVIDENCE,
+            rows: App::evidence_rows,
+            detail: Some(EvidenceRow::detail),
+        }),
+        enter: None,
+    },
+    PanelRow {
+        panel: Panel::Help,
+        content: Content::Lines(|_| help::line_count()),
+        enter: None,
+    },
+    PanelRow {
+        panel: Panel::Services,
+        content: Content::List(&List {
+            table: &SERVICES,
+            rows: App::service_rows,
+            detail: None,
+        }),
+        enter: Some(App::show_selected_service),
+    },
+];
+
+impl Panel {
+    /// Its row.
+    pub fn row(self) -> &'static PanelRow {
+        &PANELS[self as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn the_rows_of_panels_stand_in_their_order() {
+        for (at, row) in PANELS.iter().enumerate() {
+            assert_eq!(row.panel as usize, at, "{:?}", row.panel);
+        }
+    }
+
+    #[test]
+    fn the_rows_of_pages_stand_in_their_order_and_no_key_has_two() {
+        let mut keys = HashSet::new();
+        for (at, page) in PAGES.iter().enumerate() {
+            assert_eq!(page.mode as usize, at, "{:?}", page.mode);
+            match page.place {
+                Place::Screen(key) | Place::OfFile(key) => assert!(keys.insert(key), "{key}"),
+                Place::Under(parent) => {
+                    let place = parent.page().place;
+                    assert!(matches!(place, Place::Screen(_) | Place::OfFile(_)));
+                }
+                Place::Over => {}
+            }
+        }
+    }
+}
