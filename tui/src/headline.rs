@@ -106,7 +106,7 @@ pub fn of_world(world: &World, shown: Option<InstanceId>) -> Vec<Headline> {
                 printable(&view.summary.service)
             ),
         ),
-        (Link::File { name }, None, None) => Headline::new(
+        (Link::File { name } | Link::Recording { name }, None, None) => Headline::new(
             Severity::Unknown,
             format!("{} says nothing of a service", printable(name)),
         ),

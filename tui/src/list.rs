@@ -6,9 +6,9 @@ use std::borrow::Cow;
 use ratatui::{buffer::Buffer, layout::Rect};
 
 use crate::{
-    app::App,
+    app::{App, export::Sheet},
     theme::Theme,
-    widget::table::{SortBy, Table, TableState, TableView},
+    widget::table::{Drawn, SortBy, Table, TableState, TableView},
 };
 
 /// The selected row in full, below its table.
@@ -38,11 +38,31 @@ pub trait AnyList: Sync {
     /// Puts the rows in order, at this width of the table.
     fn sort(&self, app: &App, state: &mut TableState, by: SortBy, width: u16);
 
-    /// Draws the table.
-    fn draw(&self, app: &App, state: &TableState, look: Look, area: Rect, buf: &mut Buffer);
+    /// Pushes columns out to the left, or pulls them back in, at this width of the table.
+    fn scroll_sideways(&self, state: &mut TableState, columns: isize, width: u16);
 
-    /// What stands in the title of its panel: the part that finds room at this height, and what it is sorted by.
-    fn remarks(&self, app: &App, state: &TableState, height: u16) -> Vec<String>;
+    /// Draws the table.
+    fn draw(
+        &self,
+        app: &App,
+        state: &TableState,
+        look: Look,
+        area: Rect,
+        buf: &mut Buffer,
+    ) -> Drawn;
+
+    /// What stands in the title of its panel: what it is narrowed to, the parts that find room in this much, and what it
+    /// is sorted by.
+    fn remarks(&self, state: &TableState, room: Rect) -> Vec<String>;
+
+    /// The headings of its columns, in small letters.
+    fn headings(&self) -> Vec<String>;
+
+    /// What is seen of it, as text.
+    fn sheet(&self, app: &App, state: &TableState) -> Sheet;
+
+    /// What the selected row is called: its first cell.
+    fn name(&self, app: &App, state: &TableState) -> Option<String>;
 
     /// The selected row in full.
     fn detail(&self, app: &App, state: &TableState) -> Option<Detail>;
@@ -81,16 +101,58 @@ impl<R: Clone + Sync> AnyList for List<R> {
         state.sort(self.table, &(self.rows)(app), by, width);
     }
 
-    fn draw(&self, app: &App, state: &TableState, look: Look, area: Rect, buf: &mut Buffer) {
-        self.view(&(self.rows)(app), state, look).draw(area, buf);
+    fn scroll_sideways(&self, state: &mut TableState, columns: isize, width: u16) {
+        state.scroll_sideways(self.table, columns, width);
     }
 
-    fn remarks(&self, app: &App, state: &TableState, height: u16) -> Vec<String> {
-        let rows = (self.rows)(app);
-        let part = state.part(rows.len(), height);
-        part.into_iter()
-            .chain(state.sorted_by(self.table))
+    fn draw(
+        &self,
+        app: &App,
+        state: &TableState,
+        look: Look,
+        area: Rect,
+        buf: &mut Buffer,
+    ) -> Drawn {
+        self.view(&(self.rows)(app), state, look).draw(area, buf)
+    }
+
+    fn remarks(&self, state: &TableState, room: Rect) -> Vec<String> {
+        let remarks = [
+            state.narrowed(),
+            state.part(room.height),
+            state.unseen(self.table, room.width),
+            state.sorted_by(self.table),
+        ];
+        remarks.into_iter().flatten().collect()
+    }
+
+    fn headings(&self) -> Vec<String> {
+        let columns = self.table.columns.iter();
+        columns
+            .map(|column| column.title.trim().to_lowercase())
             .collect()
+    }
+
+    fn sheet(&self, app: &App, state: &TableState) -> Sheet {
+        let columns = self.table.columns;
+        let rows = (self.rows)(app);
+        let cells = |row: &R| {
+            columns
+                .iter()
+                .map(|column| (column.cell)(row).text)
+                .collect()
+        };
+        Sheet {
+            headings: columns.iter().map(|column| column.title).collect(),
+            rows: state.in_order(&rows).map(cells).collect(),
+        }
+    }
+
+    fn name(&self, app: &App, state: &TableState) -> Option<String> {
+        let rows = (self.rows)(app);
+        let selected = state.selected_row(self.table, &rows)?;
+        let first = self.table.columns.first()?;
+        Some((first.cell)(selected).text)
     }
 
     fn detail(&self, app: &App, state: &TableState) -> Option<Detail> {

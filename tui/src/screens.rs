@@ -273,7 +273,7 @@ pub static PANELS: [PanelRow; 11] = [
     },
     PanelRow {
         panel: Panel::Help,
-        content: Content::Lines(|_| help::line_count()),
+        content: Content::Lines(help::line_count),
         enter: None,
     },
     PanelRow {

@@ -39,6 +39,8 @@ pub enum Link {
     Embedded { socket: PathBuf },
     /// There is no agent: the figures are those of a snapshot file, and stand still.
     File { name: String },
+    /// There is none either: they are those of a recording.
+    Recording { name: String },
 }
 
 impl Link {

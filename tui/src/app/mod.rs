@@ -2,11 +2,22 @@
 //!
 //! ```text
 //!  mod       the state; what it takes in
-//!  update    what each action does to it
-//!  rows      what its lists are made of
+//!  press     keys, and the line that is typed into (prompt)
+//!  pointer   the mouse
+//!  update    what each action does to the state
+//!  command   what is typed behind a colon
+//!  time      what the charts show; the playback of a recording
+//!  export    a list as a file
+//!  rows      what the lists are made of
 //! ```
 
+mod command;
+pub mod export;
+pub mod pointer;
+mod press;
+pub mod prompt;
 mod rows;
+pub mod time;
 mod update;
 
 use std::{collections::HashMap, sync::Arc};
@@ -19,11 +30,15 @@ use ax_wire::{
 };
 use jiff::tz::TimeZone;
 
+use self::{pointer::Drag, prompt::Prompt, time::Playback};
 use crate::{
+    drawn::Drawn,
     format::printable,
+    keys::{Key, Keymap},
     opened::Opened,
     screens::{Content, Mode, PAGES, PANELS, Page, Panel, Place},
-    theme::Tone,
+    theme::{Palette, Tone},
+    timeline::Timeline,
     widget::table::{RowKey, TableState},
     world::{Link, ServiceFeed, World, last_words},
 };
@@ -36,6 +51,14 @@ const NOTE_NS: u64 = 15_000_000_000;
 pub enum Request {
     /// Ask the agent for a snapshot.
     Capture(Capture),
+    /// Put this into the clipboard of the terminal.
+    Copy(String),
+    /// Write this to a file, which is not there yet.
+    Write { file: String, text: String },
+    /// Give the terminal back and stop, until the shell brings the program back.
+    Suspend,
+    /// Draw all cells, also those that seem unchanged.
+    Redraw,
 }
 
 /// Whether the screen follows the services.
@@ -95,8 +118,23 @@ pub struct App {
     pub demo: Option<DemoNote>,
     pub note: Option<Note>,
     pub quit: bool,
-    /// Columns of the terminal: what is not shown is not sorted by.
-    pub width: u16,
+    pub keymap: Arc<Keymap>,
+    /// Keys that have begun a sequence.
+    begun: Vec<Key>,
+    /// The line that is typed into.
+    pub prompt: Option<Prompt>,
+    /// What the charts show.
+    pub timeline: Timeline,
+    /// A drag over a chart that goes on.
+    pub drag: Option<Drag>,
+    /// A recording that is played.
+    pub playback: Option<Playback>,
+    /// Whether nothing may be asked of the service.
+    pub readonly: bool,
+    /// The colours that were chosen last, if any.
+    pub palette: Option<Palette>,
+    /// Where things stood on the last frame.
+    pub drawn: Drawn,
     /// For the times of day.
     pub zone: TimeZone,
 }
@@ -116,7 +154,15 @@ impl App {
             demo,
             note: None,
             quit: false,
-            width: u16::MAX,
+            keymap: Arc::new(Keymap::default()),
+            begun: Vec::new(),
+            prompt: None,
+            timeline: Timeline::default(),
+            drag: None,
+            playback: None,
+            readonly: false,
+            palette: None,
+            drawn: Drawn::default(),
             zone,
         }
     }
@@ -244,6 +290,7 @@ impl App {
     fn show(&mut self, instance: Option<InstanceId>) {
         if self.shown != instance {
             self.shown = instance;
+            self.timeline.now();
             self.panels[Panel::Workers as usize].first_line = 0;
         }
         self.view = self.feed().and_then(|feed| feed.view.clone());

@@ -154,7 +154,7 @@ fn services_are_turned_over_and_picked() {
 #[test]
 fn no_service_is_no_trouble() {
     let mut app = App::new(None, TimeZone::UTC);
-    for binding in crate::keys::BINDINGS.iter() {
+    for binding in crate::keys::bindings() {
         app.update(binding.action, fixture::NOW_UNIX_NS);
     }
     app.take(World::new());

@@ -2,7 +2,7 @@
 
 use ax_wire::frame::Capture;
 
-use super::{App, Pace, Request};
+use super::{App, Request};
 use crate::{
     keys::Action,
     screens::{Content, Mode, Panel, Place},
@@ -25,18 +25,17 @@ impl App {
                 let text = "of a snapshot alone: ax-top open FILE";
                 self.say(text, Tone::Plain, now_unix_ns);
             }
+            control if self.readonly && control.is_control() => {
+                let text = "nothing is asked of the service: ax-top was started with --readonly";
+                self.say(text, Tone::Warning, now_unix_ns);
+            }
             Action::Quit => self.quit = true,
             Action::Open(screen) => self.mode = screen,
             Action::Toggle(page) => self.toggle(page),
             Action::NextScreen => self.turn_screen(1),
             Action::PreviousScreen => self.turn_screen(self.screens().count() - 1),
             Action::Capture => return self.capture(now_unix_ns),
-            Action::Back => {
-                self.mode = match self.mode.page().place {
-                    Place::Under(screen) => screen,
-                    Place::Screen(_) | Place::OfFile(_) | Place::Over => Mode::Overview,
-                }
-            }
+            Action::Back => self.back(),
             Action::Enter => {
                 let enter = self.focused().and_then(|panel| panel.row().enter);
                 return enter.and_then(|enter| enter(self));
@@ -46,19 +45,41 @@ impl App {
                 self.turn_focus(self.mode.page().panels.len().saturating_sub(1));
             }
             Action::Step(step) => self.step(step),
+            Action::Page(halves) => self.page(halves),
+            Action::Sideways(columns) => self.sideways(columns),
             Action::Sort(by) => self.sort(by),
-            Action::Freeze if self.pace == Pace::Live => {
-                self.pace = Pace::Frozen {
-                    since_unix_ns: self.world.now_unix_ns,
-                };
-            }
-            Action::Freeze | Action::Resume => self.pace = Pace::Live,
+            Action::Filter => self.open_filter(),
+            Action::Command => self.open_command(),
+            Action::Freeze => self.freeze(),
+            Action::Resume => self.resume(),
+            Action::Time(step) => self.time(step),
+            Action::Copy => return self.copy(now_unix_ns),
+            Action::Export(format) => return self.export(format, None, now_unix_ns),
+            Action::Suspend => return Some(Request::Suspend),
+            Action::Redraw => return Some(Request::Redraw),
             Action::NextService => self.turn_service(1),
             Action::PreviousService => {
                 self.turn_service(self.world.services.len().saturating_sub(1));
             }
         }
         None
+    }
+
+    /// Takes away what narrows the list, then the cursor; then goes back to where the page was opened from.
+    fn back(&mut self) {
+        let filtered = self
+            .focused()
+            .is_some_and(|panel| !self.table(panel).filter().is_empty());
+        if filtered {
+            self.set_filter("");
+        } else if self.timeline.cursor_unix_ns.is_some() {
+            self.timeline.cursor_unix_ns = None;
+        } else {
+            self.mode = match self.mode.page().place {
+                Place::Under(screen) => screen,
+                Place::Screen(_) | Place::OfFile(_) | Place::Over => Mode::Overview,
+            }
+        }
     }
 
     fn toggle(&mut self, mode: Mode) {
@@ -135,7 +156,25 @@ impl App {
         }
     }
 
-    fn step(&mut self, step: Step) {
+    /// Steps by halves of what finds room.
+    fn page(&mut self, halves: isize) {
+        let Some(panel) = self.focused() else { return };
+        let half = isize::try_from(self.drawn.page(panel) / 2)
+            .unwrap_or(1)
+            .max(1);
+        self.step(Step::By(half * halves));
+    }
+
+    fn sideways(&mut self, columns: isize) {
+        let Some(panel) = self.focused() else { return };
+        if let Content::List(list) = panel.row().content {
+            let width = self.drawn.width(panel);
+            let table = &mut self.panels[panel as usize].table;
+            list.scroll_sideways(table, columns, width);
+        }
+    }
+
+    pub(super) fn step(&mut self, step: Step) {
         let Some(panel) = self.focused() else { return };
         match panel.row().content {
             Content::List(_) => self.panels[panel as usize].table.step(step),
@@ -147,10 +186,10 @@ impl App {
         }
     }
 
-    fn sort(&mut self, by: SortBy) {
-        // Every table is as wide as the screen, but for the space at the right of its panel.
-        let width = self.width.saturating_sub(1);
+    pub(super) fn sort(&mut self, by: SortBy) {
         let Some(panel) = self.focused() else { return };
+        // What is not seen is not sorted by.
+        let width = self.drawn.width(panel);
         if let Content::List(list) = panel.row().content {
             self.with_table(panel as usize, |app, table| {
                 list.sort(app, table, by, width);

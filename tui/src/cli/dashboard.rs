@@ -3,12 +3,12 @@
 use std::io::{self, IsTerminal as _};
 
 use super::{Failure, block_on};
-use crate::{client::Sockets, event, glyphs::Glyphs};
+use crate::{client::Sockets, config::Settings, event};
 
 /// Runs the command.
-pub fn run(glyphs: Glyphs) -> Result<(), Failure> {
+pub fn run(settings: &Settings) -> Result<(), Failure> {
     need_terminal("ax-top status, ax-top watch or ax-top services, each also with --json")?;
-    block_on(async { Ok(event::run(Sockets::from_env(), None, glyphs).await?) })
+    block_on(async { Ok(event::run(Sockets::from_env(), None, settings).await?) })
 }
 
 /// The dashboard draws on a terminal and reads its keys.

@@ -15,10 +15,10 @@ use super::{
 };
 use crate::{
     client::Sockets,
+    config::Settings,
     demo::{Place, Service, StartError},
     event::{self, Signals},
     format::duration,
-    glyphs::Glyphs,
     world::{Link, World, dropped_frames},
 };
 
@@ -101,7 +101,7 @@ fn finished(lane: &LaneView) -> u64 {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments, glyphs: Glyphs) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     if !arguments.headless {
         need_terminal("ax-top demo --headless --for 5s, also with --json")?;
     }
@@ -116,7 +116,7 @@ pub fn run(arguments: &Arguments, glyphs: Glyphs) -> Result<(), Failure> {
         } else {
             let mut service = start(&place, arguments).await?;
             let sockets = Sockets::only(place.socket().to_owned());
-            let result = event::run(sockets, Some(&mut service), glyphs).await;
+            let result = event::run(sockets, Some(&mut service), settings).await;
             service.stop().await;
             Ok(result?)
         }

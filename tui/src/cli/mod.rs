@@ -2,14 +2,18 @@
 
 mod bundle;
 mod capture;
+mod config;
 mod dashboard;
 mod demo;
 mod export;
 mod file;
 mod open;
+mod record;
+mod replay;
 mod report;
 mod services;
 mod session;
+mod shell;
 mod snapshots;
 mod span;
 mod status;
@@ -20,13 +24,20 @@ use std::{
     ffi::OsString,
     future::Future,
     io::{self, Write as _},
+    path::PathBuf,
     process::ExitCode,
 };
 
 use clap::{Parser, Subcommand};
 use serde::Serialize;
 
-use crate::{Hooks, event::Signals, exit, glyphs::Glyphs};
+pub use self::span::parse as parse_span;
+use crate::{
+    Hooks,
+    config::{Settings, Wishes},
+    event::Signals,
+    exit,
+};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 3 no such service, 64 wrong usage, 65 a file is not what it should be,
@@ -47,6 +58,15 @@ struct Cli {
     /// Draw the dashboard in ASCII, whatever the locale
     #[arg(long)]
     ascii: bool,
+    /// Leave the mouse to the terminal, so that it selects text
+    #[arg(long)]
+    no_mouse: bool,
+    /// Ask nothing of a service: take no snapshot from the dashboard, control nothing
+    #[arg(long)]
+    readonly: bool,
+    /// Read this configuration (ax-top config says which one is read otherwise)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -73,6 +93,16 @@ enum Command {
     Bundle(bundle::Arguments),
     /// Name the functions in the stacks of a snapshot, from the file of the build
     Symbolize(symbolize::Arguments),
+    /// Record what a service does, to play it again later
+    Record(record::Arguments),
+    /// Play a recording on the screens of the dashboard
+    Replay(replay::Arguments),
+    /// Say where the configuration is, print the defaults, check a file
+    Config(config::Arguments),
+    /// Print the completions of a shell
+    Completions(shell::Completions),
+    /// Print the manual
+    Man(shell::Man),
     /// Start a demo service and look at it
     Demo(demo::Arguments),
     /// The demo service itself
@@ -133,10 +163,15 @@ pub fn main(hooks: Hooks) -> ExitCode {
         Ok(cli) => cli,
         Err(code) => return ExitCode::from(code),
     };
-    let glyphs = Glyphs::from_env(cli.ascii);
+    let wishes = Wishes {
+        file: cli.config,
+        ascii: cli.ascii,
+        no_mouse: cli.no_mouse,
+        readonly: cli.readonly,
+    };
     match (cli.command, hooks.demo) {
         (Some(Command::DemoService { arguments }), Some(serve)) => serve(arguments),
-        (command, _) => ExitCode::from(report(run(command, hooks, glyphs))),
+        (command, _) => ExitCode::from(report(run(command, hooks, &wishes))),
     }
 }
 
@@ -164,14 +199,20 @@ fn report(result: Result<(), Failure>) -> u8 {
     }
 }
 
-fn run(command: Option<Command>, hooks: Hooks, glyphs: Glyphs) -> Result<(), Failure> {
+fn run(command: Option<Command>, hooks: Hooks, wishes: &Wishes) -> Result<(), Failure> {
+    let settings = || Settings::load(wishes);
     match command {
-        None => dashboard::run(glyphs),
+        None => dashboard::run(&settings()?),
         Some(Command::Services(arguments)) => until_interrupted(services::run(&arguments)),
         Some(Command::Status(arguments)) => until_interrupted(status::run(&arguments)),
         Some(Command::Capture(arguments)) => until_interrupted(capture::run(&arguments)),
         Some(Command::Snapshots(arguments)) => until_interrupted(snapshots::run(&arguments)),
-        Some(Command::Open(arguments)) => open::run(&arguments, glyphs),
+        Some(Command::Open(arguments)) => open::run(&arguments, &settings()?),
+        Some(Command::Record(arguments)) => record::run(&arguments),
+        Some(Command::Replay(arguments)) => replay::run(&arguments, &settings()?),
+        Some(Command::Config(arguments)) => config::run(&arguments, wishes),
+        Some(Command::Completions(arguments)) => shell::completions(&arguments),
+        Some(Command::Man(arguments)) => shell::man(&arguments),
         Some(Command::Bundle(arguments)) => bundle::run(&arguments),
         Some(Command::Report(arguments)) => report::run(&arguments),
         Some(Command::Export(arguments)) => export::run(&arguments),
@@ -181,7 +222,9 @@ fn run(command: Option<Command>, hooks: Hooks, glyphs: Glyphs) -> Result<(), Fai
             Err(Failure::Interrupted) => Ok(()),
             result => result,
         },
-        Some(Command::Demo(arguments)) if hooks.demo.is_some() => demo::run(&arguments, glyphs),
+        Some(Command::Demo(arguments)) if hooks.demo.is_some() => {
+            demo::run(&arguments, &settings()?)
+        }
         Some(Command::Demo(_) | Command::DemoService { .. }) => Err(Failure::Unavailable(
             "this ax-top was built without the demo service (feature `demo`)".to_owned(),
         )),
@@ -251,6 +294,12 @@ mod tests {
             "ax-top capture",
             "ax-top snapshots --prune",
             "ax-top snapshots --keep 3",
+            "ax-top record",
+            "ax-top record -o x --max-size 0",
+            "ax-top replay x --json",
+            "ax-top replay x --speed 0",
+            "ax-top config --print-default --check",
+            "ax-top completions nonsense",
         ] {
             assert_eq!(parsed(wrong).expect_err(wrong), exit::USAGE, "{wrong}");
         }

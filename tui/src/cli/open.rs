@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Failure, block_on, dashboard::need_terminal, file};
-use crate::{event, glyphs::Glyphs};
+use crate::{config::Settings, event};
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -12,8 +12,8 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments, glyphs: Glyphs) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     let opened = file::open(&arguments.file)?;
     need_terminal("ax-top report, ax-top export, or jq")?;
-    block_on(async { Ok(event::browse(opened, glyphs).await?) })
+    block_on(async { Ok(event::browse(opened, settings).await?) })
 }

@@ -47,7 +47,7 @@ impl Session {
         let update = update.ok_or_else(|| Failure::Internal("the client has died".to_owned()))?;
         match &update {
             Update::Link(Link::Connecting { .. }) => self.settled_at = None,
-            Update::Link(Link::Attached { .. } | Link::File { .. }) => {
+            Update::Link(Link::Attached { .. } | Link::File { .. } | Link::Recording { .. }) => {
                 self.settled_at = Some(Instant::now());
             }
             Update::Link(Link::Embedded { .. }) => {
@@ -89,7 +89,10 @@ impl Session {
                 let problem = problem.as_deref().unwrap_or("none answered in time");
                 Err(Failure::Unavailable(format!("no agent: {problem}")))
             }
-            Link::Attached { .. } | Link::Embedded { .. } | Link::File { .. } => Ok(()),
+            Link::Attached { .. }
+            | Link::Embedded { .. }
+            | Link::File { .. }
+            | Link::Recording { .. } => Ok(()),
         }
     }
 
@@ -134,7 +137,9 @@ pub fn no_service(link: &Link) -> String {
     let agent = match link {
         Link::Attached { socket } => at("the agent", socket),
         Link::Embedded { socket } => at("the agent that this command started", socket),
-        Link::Connecting { .. } | Link::File { .. } => "any agent".to_owned(),
+        Link::Connecting { .. } | Link::File { .. } | Link::Recording { .. } => {
+            "any agent".to_owned()
+        }
     };
     format!(
         "no service is connected to {agent} (waited {} s). Start one with the probe in it \

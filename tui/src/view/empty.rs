@@ -16,6 +16,9 @@ impl Screen<'_> {
                     "If there is none, ax-top becomes one.".to_owned(),
                 ]
             }
+            (Link::Recording { .. }, _) => {
+                vec!["Nothing had been recorded yet at this instant; f goes on in time.".to_owned()]
+            }
             (Link::File { .. }, _) => vec!["The snapshot holds no figures.".to_owned()],
             (_, Some(_)) => vec!["The first figures come within a second.".to_owned()],
             (Link::Attached { socket } | Link::Embedded { socket }, None) => {

@@ -262,11 +262,7 @@ mod tests {
 
     fn drawn(app: &App, width: u16, height: u16) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("draws in memory");
-        let screen = Screen {
-            app,
-            theme: Theme::with_colour(false),
-            glyphs: Glyphs::Unicode,
-        };
+        let screen = Screen::new(app, Theme::with_colour(false), Glyphs::Unicode);
         let draw = terminal.draw(|frame| frame.render_widget(&screen, frame.area()));
         draw.expect("draws in memory");
         let buffer = terminal.backend().buffer();

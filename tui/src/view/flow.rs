@@ -113,7 +113,7 @@ impl Screen<'_> {
             theme: self.theme,
         };
         let mut title = format!("Its job types, ms over {}", window(view));
-        if let Some(part) = state.part(types.len(), types_at.height.saturating_sub(1)) {
+        if let Some(part) = state.part(types_at.height.saturating_sub(1)) {
             title = format!("{title}  {part}");
         }
         let inner = self.panel(types_at, &title, None, buf);

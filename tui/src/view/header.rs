@@ -1,9 +1,10 @@
-//! The first and the last line: who is looked at and how current it is; the keys.
+//! The first line: who is looked at, how current it is, and the tabs.
 
 use ax_wire::{
     InstanceId,
     view::{ServiceState, ServiceView},
 };
+use jiff::tz::TimeZone;
 use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::{
@@ -11,10 +12,8 @@ use super::{
     services::{state_word, up_ns},
 };
 use crate::{
-    app::{DemoNote, Pace},
-    format::{middle_cut, service_name, time_of_day, uptime, width},
-    keys::{Action, BINDINGS, Binding},
-    screens::Mode,
+    app::{Pace, time::Playback},
+    format::{age, middle_cut, service_name, time_of_day, uptime, width},
     theme::Tone,
     widget::fitting,
     world::{Link, lost_total},
@@ -23,14 +22,14 @@ use crate::{
 /// Longest service name in the header.
 const NAME_WIDTH: usize = 30;
 
-/// A piece of the header; those of the lowest `keep` go first when the line gets narrow.
-struct Part {
-    text: String,
-    tone: Tone,
-    keep: u8,
+/// A piece of a line; those of the lowest `keep` go first when it gets narrow.
+pub(super) struct Part {
+    pub text: String,
+    pub tone: Tone,
+    pub keep: u8,
 }
 
-fn part(text: impl Into<String>, tone: Tone, keep: u8) -> Part {
+pub(super) fn part(text: impl Into<String>, tone: Tone, keep: u8) -> Part {
     Part {
         text: text.into(),
         tone,
@@ -61,40 +60,19 @@ impl Screen<'_> {
             Link::Connecting { .. } => part("no agent", Tone::Quiet, 4),
             Link::Attached { .. } => part("attached", Tone::Quiet, 4),
             Link::Embedded { .. } => part("embedded", Tone::Quiet, 4),
+            Link::Recording { name } => part(
+                format!("recording {}", middle_cut(name, NAME_WIDTH)),
+                Tone::Quiet,
+                4,
+            ),
             Link::File { name } => {
                 let name = middle_cut(name, NAME_WIDTH);
                 part(format!("snapshot {name}"), Tone::Warning, 9)
             }
         };
         parts.push(link);
-        self.screen_parts(&mut parts);
-        self.parts(&parts, area, buf);
-    }
-
-    /// The screens by their numbers, the open one in brackets, with how many alerts fire and snapshots there are.
-    fn screen_parts(&self, parts: &mut Vec<Part>) {
-        let app = self.app;
-        let (firing, snapshots) = (app.firing(), app.snapshot_count());
-        for (key, page) in app.screens() {
-            let open = page.mode == app.mode.screen();
-            let (count, tone, keep) = match page.mode {
-                Mode::Alerts if firing > 0 => (format!(" {firing}!"), Tone::Critical, 8),
-                Mode::Snapshots if snapshots > 0 => (format!(" {snapshots}"), Tone::Quiet, 6),
-                _ => (String::new(), Tone::Quiet, 6),
-            };
-            let text = format!("{key} {}{count}", page.name);
-            let (text, keep) = if open {
-                (format!("[{text}]"), keep.max(7))
-            } else {
-                (text, keep)
-            };
-            let tone = if open && tone == Tone::Quiet {
-                Tone::Strong
-            } else {
-                tone
-            };
-            parts.push(part(text, tone, keep));
-        }
+        let room = self.tabs(&parts, area, buf);
+        self.parts(&parts, room, buf);
     }
 
     fn service_parts(&self, instance: InstanceId, parts: &mut Vec<Part>) {
@@ -137,6 +115,9 @@ impl Screen<'_> {
     }
 
     fn pace_part(&self, width: u16) -> Part {
+        if let Some(playback) = &self.app.playback {
+            return playback_part(playback, &self.app.zone);
+        }
         match self.app.pace {
             Pace::Live => part(
                 time_of_day(self.app.world.now_unix_ns, &self.app.zone),
@@ -163,40 +144,8 @@ impl Screen<'_> {
         }
     }
 
-    pub(super) fn footer(&self, area: Rect, buf: &mut Buffer) {
-        let help = BINDINGS
-            .iter()
-            .find(|binding| binding.action == Action::Toggle(Mode::Help))
-            .and_then(footer_word);
-        // Whatever else is told, the way to help stands.
-        let taken = help.as_ref().map_or(0, |help| width(help) + 2);
-        let room = usize::from(area.width).saturating_sub(taken + 2);
-        let mut parts = Vec::new();
-        if let Some(note) = &self.app.note {
-            parts.push(part(middle_cut(&note.text, room), note.tone, 9));
-        } else if let Some(demo) = &self.app.demo {
-            demo_parts(demo, room, &mut parts);
-        }
-        if self.app.mode != Mode::Overview {
-            parts.push(part("esc back", Tone::Plain, 8));
-        }
-        let live = self.app.opened.is_none();
-        for binding in BINDINGS
-            .iter()
-            .filter(|binding| live || !binding.action.is_live())
-        {
-            let keep = match binding.action {
-                Action::Toggle(Mode::Help) => 10,
-                Action::Quit => 8,
-                _ => 5,
-            };
-            parts.extend(footer_word(binding).map(|word| part(word, Tone::Quiet, keep)));
-        }
-        self.parts(&parts, area, buf);
-    }
-
     /// The parts that fit, two spaces apart.
-    fn parts(&self, parts: &[Part], area: Rect, buf: &mut Buffer) {
+    pub(super) fn parts(&self, parts: &[Part], area: Rect, buf: &mut Buffer) {
         let length = |part: &Part| width(&part.text) as u16;
         let widths = parts.iter().map(|part| (length(part) + 1, part.keep));
         let shown = fitting(widths, area.width);
@@ -209,26 +158,19 @@ impl Screen<'_> {
     }
 }
 
-/// `? help`, for a key that stands in the footer.
-fn footer_word(binding: &Binding) -> Option<String> {
-    let key = binding.label.split(' ').next()?;
-    binding.footer.map(|word| format!("{key} {word}"))
-}
-
-/// Where the demo service is and how to stall it, or how it ended.
-fn demo_parts(demo: &DemoNote, room: usize, parts: &mut Vec<Part>) {
-    let (words, tone) = match &demo.ended {
-        None => (format!("demo {}", demo.url), Tone::Plain),
-        Some(ended) => (format!("demo service ended: {ended}"), Tone::Critical),
-    };
-    parts.push(part(middle_cut(&words, room), tone, 9));
-    if demo.ended.is_none() {
-        let stall = format!(
-            "to stall it: curl -X POST '{}/fault/block?ms=300'",
-            demo.url
-        );
-        parts.push(part(stall, Tone::Quiet, 1));
-    }
+/// `REPLAY 10x at 14:03:27, 12 s of 15 min`.
+fn playback_part(playback: &Playback, zone: &TimeZone) -> Part {
+    let word = if playback.paused { "PAUSED" } else { "REPLAY" };
+    let speed = (playback.speed * 100.0).round() / 100.0;
+    let gone = playback.at_unix_ns.saturating_sub(playback.begin_unix_ns);
+    let all = playback.end_unix_ns.saturating_sub(playback.begin_unix_ns);
+    let text = format!(
+        "{word} {speed}x at {}, {} of {}",
+        time_of_day(playback.at_unix_ns, zone),
+        age(gone),
+        age(all)
+    );
+    part(text, Tone::Warning, 9)
 }
 
 fn workers(view: &ServiceView) -> String {

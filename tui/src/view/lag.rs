@@ -5,9 +5,9 @@ use ratatui::{buffer::Buffer, layout::Rect, widgets::Widget};
 
 use super::Screen;
 use crate::{
-    format::{ms, width},
+    format::{ms, printable, time_of_day, width},
     theme::Tone,
-    widget::chart::{Chart, Mark, Scale},
+    widget::chart::{Chart, Scale, Tick},
 };
 
 /// Where the axis starts. Healthy lag is about 0.1 ms.
@@ -16,21 +16,12 @@ const FLOOR_MS: f64 = 0.1;
 /// What a panel's rule needs beside its title.
 const TITLE_FRAME: usize = 5;
 
-/// What stands below the newest second.
-const NOW: &str = "now";
-
 /// Where it ends, unless the lag is larger.
 const LEAST_TOP_MS: f64 = 500.0;
 
 impl Screen<'_> {
     pub(super) fn lag(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
-        let lag = &view.lag;
-        let figures = format!(
-            "ms  p50 {}  p99 {}  max {}",
-            ms(lag.p50_ns),
-            ms(lag.p99_ns),
-            ms(lag.max_ns)
-        );
+        let figures = self.lag_figures(view);
         let long = format!("Event-loop lag {figures}");
         let title = if width(&long) + TITLE_FRAME <= usize::from(area.width) {
             long
@@ -42,89 +33,46 @@ impl Screen<'_> {
             height: inner.height.saturating_sub(1),
             ..inner
         };
-        let values = self.lag_values();
-        let columns = usize::from(Chart::columns(inner.width));
-        let visible = values.iter().rev().take(columns).copied().flatten();
-        let top = top_ms(visible.fold(0.0, f64::max));
-        let marks = marks(view, top);
+        let span = self.app.span(Chart::columns(inner.width));
+        let points = self.app.feed().map(|feed| feed.points.iter());
+        let values = points.map_or_else(Vec::new, |points| {
+            span.values(points, |point| point.lag_max_ns.map(|ns| ns as f64 / 1e6))
+        });
+        let top = top_ms(values.iter().copied().flatten().fold(0.0, f64::max));
         let chart = Chart {
             values: &values,
             scale: Scale::Log {
                 floor: FLOOR_MS,
                 top,
             },
-            marks: &marks,
+            ticks: &ticks(view, top),
+            pointed: self.pointed(span),
             theme: self.theme,
         };
         chart.render(chart_area, buf);
-        let axis = Rect {
-            x: inner.x,
-            y: inner.y + chart_area.height,
-            width: inner.width,
-            height: inner.height.min(1),
+        self.axis(view, span, inner, buf);
+    }
+
+    /// `ms  p50 0.1  p99 31.0  max 412.0`; where the cursor stands, what was then: `ms at 14:03:21  p50 0.1  max 412.0`.
+    fn lag_figures(&self, view: &ServiceView) -> String {
+        let lag = &view.lag;
+        let Some(cursor) = self.app.timeline.cursor_unix_ns else {
+            return format!(
+                "ms  p50 {}  p99 {}  max {}",
+                ms(lag.p50_ns),
+                ms(lag.p99_ns),
+                ms(lag.max_ns)
+            );
         };
-        self.axis(view, axis, columns as u16, buf);
-    }
-
-    /// How far back the chart reaches, and marks below the seconds in which an alert began or a snapshot was taken.
-    fn axis(&self, view: &ServiceView, area: Rect, columns: u16, buf: &mut Buffer) {
-        let alerts = view
-            .alerts
-            .iter()
-            .filter(|alert| alert.fired_unix_ns.is_some())
-            .map(|alert| ("A", alert.began_unix_ns));
-        let snapshots = view
-            .snapshots
-            .iter()
-            .map(|snapshot| ("S", snapshot.at_unix_ns));
-        let points = self.app.feed().map(|feed| feed.points.iter().rev());
-        let newest_first: Vec<u64> = points
-            .into_iter()
-            .flatten()
-            .take(usize::from(columns))
-            .map(|point| point.at_unix_ns)
-            .collect();
-        // Of two in one second the snapshot stands: it is what can be opened.
-        let marks: Vec<_> = alerts
-            .chain(snapshots)
-            .filter_map(|(sign, at)| Some((sign, column_of(at, &newest_first)?)))
-            .collect();
-        // Where something has just happened, the mark says more than the word.
-        let quiet = marks.iter().all(|(_, back)| usize::from(*back) > NOW.len());
-        let (from, now) = (format!("-{columns}s"), if quiet { NOW } else { "" });
-        let room = usize::from(area.width).saturating_sub(from.len());
-        self.text(area, 0, &format!("{from}{now:>room$}"), Tone::Quiet, buf);
-        for (sign, back) in marks {
-            if back < area.width && area.height > 0 {
-                let x = area.right() - 1 - back;
-                buf.set_string(x, area.y, sign, self.theme.style(Tone::Strong));
-            }
-        }
-    }
-
-    /// The largest lag of each second in ms, oldest first. A second that brought no point is unknown.
-    fn lag_values(&self) -> Vec<Option<f64>> {
-        self.app
-            .feed()
-            .map(|feed| {
-                feed.points
-                    .iter()
-                    .map(|point| point.lag_max_ns.map(|ns| ns as f64 / 1e6))
-                    .collect()
-            })
-            .unwrap_or_default()
-    }
-}
-
-/// How many columns from the right the second stands in which something happened: a point ends its second. `None` where
-/// it is no longer on the chart.
-fn column_of(at_unix_ns: u64, newest_first: &[u64]) -> Option<u16> {
-    let ended = newest_first.iter().take_while(|end| **end >= at_unix_ns);
-    match ended.count() {
-        // Since the newest point: in the second that goes on.
-        0 => (!newest_first.is_empty()).then_some(0),
-        all if all == newest_first.len() => None,
-        some => Some(some as u16 - 1),
+        let then = self.app.point_at_cursor();
+        let happened = self.app.happened_at_cursor();
+        let happened = happened.map_or_else(String::new, |told| format!("  {}", printable(&told)));
+        format!(
+            "ms at {}  p50 {}  max {}{happened}",
+            time_of_day(cursor, &self.app.zone),
+            ms(then.and_then(|point| point.lag_p50_ns)),
+            ms(then.and_then(|point| point.lag_max_ns)),
+        )
     }
 }
 
@@ -137,30 +85,30 @@ fn top_ms(largest: f64) -> f64 {
     top
 }
 
-fn marks(view: &ServiceView, top: f64) -> Vec<Mark> {
+fn ticks(view: &ServiceView, top: f64) -> Vec<Tick> {
     let in_ms = |ns: u64| ns as f64 / 1e6;
-    let threshold = |ns: u64, tone| Mark {
+    let threshold = |ns: u64, tone| Tick {
         value: in_ms(ns),
         label: label(in_ms(ns)),
         line: true,
         tone,
     };
-    let tick = |value: f64| Mark {
+    let tick = |value: f64| Tick {
         value,
         label: label(value),
         line: false,
         tone: Tone::Plain,
     };
-    let mut marks = vec![tick(FLOOR_MS), tick(1.0), tick(10.0)];
-    marks.push(threshold(view.hello.stall_threshold_ns, Tone::Warning));
-    marks.push(threshold(view.hello.snapshot_threshold_ns, Tone::Critical));
+    let mut ticks = vec![tick(FLOOR_MS), tick(1.0), tick(10.0)];
+    ticks.push(threshold(view.hello.stall_threshold_ns, Tone::Warning));
+    ticks.push(threshold(view.hello.snapshot_threshold_ns, Tone::Critical));
     if top > LEAST_TOP_MS {
-        marks.push(Mark {
+        ticks.push(Tick {
             tone: Tone::Critical,
             ..tick(top)
         });
     }
-    marks
+    ticks
 }
 
 /// A figure of the axis in four characters.
@@ -177,17 +125,6 @@ fn label(ms: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_mark_stands_under_the_second_that_it_fell_into() {
-        let ends = [300, 200, 100];
-        let columns = [350, 300, 201, 200, 101, 100, 99].map(|at| column_of(at, &ends));
-        assert_eq!(
-            columns,
-            [Some(0), Some(0), Some(0), Some(1), Some(1), None, None]
-        );
-        assert_eq!(column_of(1, &[]), None);
-    }
 
     #[test]
     fn the_axis_reaches_over_what_it_shows() {

@@ -14,11 +14,13 @@
 //! it, in place of what lies between banner and footer.
 
 pub mod alerts;
+mod axis;
 mod banner;
 pub mod downstreams;
 mod empty;
 pub mod evidence;
 mod flow;
+mod footer;
 mod header;
 pub mod help;
 mod history;
@@ -29,8 +31,11 @@ mod process;
 pub mod routes;
 pub mod services;
 pub mod snapshots;
+mod tabs;
 pub mod types;
 mod workers;
+
+use std::cell::RefCell;
 
 use ratatui::{
     buffer::Buffer,
@@ -40,6 +45,7 @@ use ratatui::{
 
 use crate::{
     app::App,
+    drawn::{Drawn, Target},
     glyphs::{self, Glyphs},
     list::Look,
     screens::{Content, Draw, Mode, Panel},
@@ -51,10 +57,36 @@ pub struct Screen<'a> {
     pub app: &'a App,
     pub theme: Theme,
     pub glyphs: Glyphs,
+    /// Where things stand, once it has been drawn.
+    drawn: RefCell<Drawn>,
+}
+
+impl<'a> Screen<'a> {
+    pub fn new(app: &'a App, theme: Theme, glyphs: Glyphs) -> Self {
+        let theme = app
+            .palette
+            .map_or(theme, |palette| theme.with_palette(palette));
+        Self {
+            app,
+            theme,
+            glyphs,
+            drawn: RefCell::default(),
+        }
+    }
+
+    /// Where things stand on the frame that has been drawn.
+    pub fn into_drawn(self) -> Drawn {
+        self.drawn.into_inner()
+    }
+
+    /// Notes where something stands that can be pointed at.
+    fn note(&self, area: Rect, target: Target) {
+        self.drawn.borrow_mut().add(area, target);
+    }
 }
 
 /// How much room there is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Size {
     /// Below 40x10.
     Banner,
@@ -138,7 +170,12 @@ impl Screen<'_> {
         };
         let state = self.app.table(panel);
         let mut title = title.to_owned();
-        for remark in list.remarks(self.app, state, area.height.saturating_sub(1)) {
+        let room = Rect {
+            width: area.width.saturating_sub(1),
+            height: area.height.saturating_sub(1),
+            ..area
+        };
+        for remark in list.remarks(state, room) {
             title.push_str("  ");
             title.push_str(&remark);
         }
@@ -147,7 +184,8 @@ impl Screen<'_> {
             focused: self.app.focused() == Some(panel),
             theme: self.theme,
         };
-        list.draw(self.app, state, look, inner, buf);
+        let table = list.draw(self.app, state, look, inner, buf);
+        self.drawn.borrow_mut().add_table(panel, table);
     }
 
     /// Draws a panel's rule with its title, heavy where the keys act on it; returns the room below, with a space at
@@ -171,12 +209,18 @@ impl Screen<'_> {
         };
         let title_tone = if focused { Tone::Strong } else { Tone::Plain };
         self.text(title_at, 0, &format!(" {title} "), title_tone, buf);
-        Rect {
+        let inner = Rect {
             y: area.y + 1,
             height: area.height.saturating_sub(1),
             width,
             ..area
+        };
+        if let Some(panel) = panel {
+            // Where it is a list, its headings take a row.
+            let rows = inner.height.saturating_sub(1);
+            self.drawn.borrow_mut().add_panel(panel, area, rows);
         }
+        inner
     }
 }
 

@@ -11,9 +11,9 @@ use crate::{
     widget::chart::sparkline,
 };
 
-/// Columns of the small charts, and the seconds they show.
+/// Columns of the small charts, and how many of the large one each of them puts together in all.
 const TREND: usize = 10;
-const TREND_SECONDS: usize = 60;
+const TREND_COLUMNS: u16 = 60;
 
 impl Screen<'_> {
     /// The whole panel.
@@ -106,28 +106,34 @@ impl Screen<'_> {
     }
 
     fn cpu(&self, view: &ServiceView) -> String {
-        let share = percent(cpu_share(view));
         let cpus = view.hello.cpus;
+        let used = self.then_or_now(|point| point.cpus_used, view.process.cpus_used);
+        let share = used.map(|used| used / f64::from(cpus.max(1)));
+        let share = percent(share);
         let trend = self.trend(|point| point.cpus_used, Some(f64::from(cpus)));
         let of = format!("of {cpus}");
         format!("CPU {share:>6} % {of:<6}{trend}")
     }
 
     fn rss(&self, view: &ServiceView) -> String {
-        let rss = megabytes(view.process.rss_bytes);
+        let rss = megabytes(self.then_or_now(|point| point.rss_bytes, view.process.rss_bytes));
         let trend = self.trend(|point| point.rss_bytes.map(|bytes| bytes as f64), None);
         format!("RSS {rss:>6} MB      {trend}")
     }
 
     fn trend(&self, value: fn(&Point) -> Option<f64>, top: Option<f64>) -> String {
-        let points = self.app.feed().map(|feed| &feed.points);
-        let values: Vec<_> = points
-            .into_iter()
-            .flat_map(|points| points.iter().rev().take(TREND_SECONDS))
-            .map(value)
-            .collect();
-        let oldest_first: Vec<_> = values.into_iter().rev().collect();
-        sparkline(&oldest_first, TREND, top)
+        let span = self.app.span(TREND_COLUMNS);
+        let points = self.app.feed().map(|feed| feed.points.iter());
+        let values = points.map_or_else(Vec::new, |points| span.values(points, value));
+        sparkline(&values, TREND, top)
+    }
+
+    /// A figure as it was at the cursor, which may be unknown; where there is no cursor, as it is.
+    fn then_or_now<T>(&self, then: fn(&Point) -> Option<T>, now: Option<T>) -> Option<T> {
+        if self.app.timeline.cursor_unix_ns.is_none() {
+            return now;
+        }
+        self.app.point_at_cursor().and_then(then)
     }
 }
 

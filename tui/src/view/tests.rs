@@ -17,7 +17,7 @@ use super::*;
 use crate::{
     app::DemoNote,
     fixture,
-    keys::{Action, BINDINGS},
+    keys::{Action, bindings},
     widget::table::{SortBy, Step},
     world::{Link, Update, World},
 };
@@ -36,11 +36,7 @@ const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 
 fn buffer(app: &App, width: u16, height: u16, colour: bool) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("draws in memory");
-    let screen = Screen {
-        app,
-        theme: Theme::with_colour(colour),
-        glyphs: Glyphs::Unicode,
-    };
+    let screen = Screen::new(app, Theme::with_colour(colour), Glyphs::Unicode);
     terminal
         .draw(|frame| frame.render_widget(&screen, frame.area()))
         .expect("draws in memory");
@@ -263,12 +259,12 @@ fn a_lost_agent_is_said_and_the_figures_stay() {
 #[test]
 fn help_lists_every_binding_and_can_be_read_to_its_end() {
     let mut app = on(Mode::Help);
-    let whole = drawn(&app, 80, 60);
-    for binding in BINDINGS.iter() {
+    let whole = drawn(&app, 80, 80);
+    for binding in bindings() {
         assert!(
-            whole.contains(&binding.label),
+            whole.contains(&binding.label()),
             "{} in\n{whole}",
-            binding.label
+            binding.label()
         );
         assert!(whole.contains(binding.help), "{} in\n{whole}", binding.help);
     }
@@ -380,11 +376,7 @@ fn without_utf8_the_screen_keeps_its_shape_in_ascii() {
     let app = firing();
     let area = Rect::new(0, 0, 120, 40);
     let mut ascii = Buffer::empty(area);
-    let screen = Screen {
-        app: &app,
-        theme: Theme::with_colour(false),
-        glyphs: Glyphs::Ascii,
-    };
+    let screen = Screen::new(&app, Theme::with_colour(false), Glyphs::Ascii);
     screen.render(area, &mut ascii);
     let unicode = buffer(&app, 120, 40, false);
     for (plain, drawn) in ascii.content().iter().zip(unicode.content()) {

@@ -1,5 +1,5 @@
-//! One chart: a figure a second as bars, newest at the right, with threshold lines behind them. And its one-row form
-//! as text, for a table's cell.
+//! One chart: a bar a column, newest at the right, with threshold lines behind them and a cursor over them. And its
+//! one-row form as text, for a table's cell.
 
 use ratatui::{
     buffer::Buffer,
@@ -13,7 +13,7 @@ use crate::theme::{Theme, Tone};
 const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 
 /// Columns taken by the labels of the axis.
-const AXIS_WIDTH: u16 = 5;
+pub const AXIS_WIDTH: u16 = 5;
 
 /// How a value becomes a height.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ impl Scale {
 
 /// A labelled height; with a line where it is a threshold.
 #[derive(Clone, Debug)]
-pub struct Mark {
+pub struct Tick {
     pub value: f64,
     pub label: String,
     pub line: bool,
@@ -51,22 +51,24 @@ pub struct Chart<'a> {
     pub values: &'a [Option<f64>],
     pub scale: Scale,
     /// Lowest first.
-    pub marks: &'a [Mark],
+    pub ticks: &'a [Tick],
+    /// The columns that are pointed at, counted from the left: one for a cursor, several for a drag.
+    pub pointed: Option<(u16, u16)>,
     pub theme: Theme,
 }
 
 impl Chart<'_> {
-    /// Columns that a chart of this width has for values, one second each.
+    /// Columns that a chart of this width has for values.
     pub fn columns(width: u16) -> u16 {
         width.saturating_sub(AXIS_WIDTH)
     }
 
     fn tone(&self, value: f64) -> Tone {
-        self.marks
+        self.ticks
             .iter()
             .rev()
-            .find(|mark| value >= mark.value)
-            .map_or(Tone::Plain, |mark| mark.tone)
+            .find(|tick| value >= tick.value)
+            .map_or(Tone::Plain, |tick| tick.tone)
     }
 
     /// The row of a height, counted from the top.
@@ -83,11 +85,11 @@ impl Widget for &Chart<'_> {
         }
         let columns = Chart::columns(area.width);
         let left = area.x + AXIS_WIDTH;
-        for mark in self.marks {
-            let y = area.y + self.row(mark.value, area.height);
+        for tick in self.ticks {
+            let y = area.y + self.row(tick.value, area.height);
             let quiet = self.theme.style(Tone::Quiet);
-            buf.set_string(area.x, y, format!("{:>4} ", mark.label), quiet);
-            if mark.line {
+            buf.set_string(area.x, y, format!("{:>4} ", tick.label), quiet);
+            if tick.line {
                 buf.set_string(left, y, "╌".repeat(usize::from(columns)), quiet);
             }
         }
@@ -106,6 +108,16 @@ impl Widget for &Chart<'_> {
                     cell.set_style(style.remove_modifier(ratatui::style::Modifier::DIM));
                 }
             }
+        }
+        if let Some((from, to)) = self.pointed {
+            let last = columns - 1;
+            let (from, to) = (from.min(to).min(last), from.max(to).min(last));
+            let pointed = Rect {
+                x: left + from,
+                width: to - from + 1,
+                ..area
+            };
+            buf.set_style(pointed, Theme::selection());
         }
     }
 }
@@ -141,7 +153,7 @@ pub fn sparkline(values: &[Option<f64>], width: usize, top: Option<f64>) -> Stri
 mod tests {
     use super::*;
 
-    fn drawn(values: &[Option<f64>], marks: &[Mark], width: u16, height: u16) -> Vec<String> {
+    fn drawn(values: &[Option<f64>], ticks: &[Tick], width: u16, height: u16) -> Vec<String> {
         let area = Rect::new(0, 0, width, height);
         let mut buf = Buffer::empty(area);
         let chart = Chart {
@@ -150,7 +162,8 @@ mod tests {
                 floor: 0.1,
                 top: 1_000.0,
             },
-            marks,
+            ticks,
+            pointed: None,
             theme: Theme::with_colour(true),
         };
         chart.render(area, &mut buf);
@@ -161,13 +174,13 @@ mod tests {
 
     #[test]
     fn small_and_large_values_both_read() {
-        let mark = Mark {
+        let tick = Tick {
             value: 50.0,
             label: "50".to_owned(),
             line: true,
             tone: Tone::Warning,
         };
-        let rows = drawn(&[Some(0.1), None, Some(1.0), Some(400.0)], &[mark], 10, 4);
+        let rows = drawn(&[Some(0.1), None, Some(1.0), Some(400.0)], &[tick], 10, 4);
         assert_eq!(
             rows,
             ["         ▅", "  50 ╌╌╌╌█", "         █", "      ▁ ██"]

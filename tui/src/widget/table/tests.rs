@@ -1,42 +1,42 @@
 //! Order, selection and room.
 
+use ratatui::{buffer::Buffer, layout::Rect};
+
 use super::*;
+use crate::theme::Theme;
 
 type Row = (&'static str, Option<u64>);
 
 const WIDE: u16 = 80;
+
+const NAME: Column<Row> = Column {
+    title: "name",
+    width: 4,
+    align: Alignment::Left,
+    keep: 9,
+    cell: |row| Cell::plain(row.0),
+    sort: |row| SortKey::Text(row.0.to_owned()),
+};
+
+const MS: Column<Row> = Column {
+    title: "ms",
+    width: 5,
+    align: Alignment::Right,
+    keep: 5,
+    cell: |row| Cell::plain(crate::format::count(row.1)),
+    sort: |row| SortKey::number(row.1),
+};
 
 static TABLE: Table<Row> = Table {
     title: "Things",
     empty: "none",
     order: RowOrder::Kept,
     row_key: |row| row.0.to_owned(),
-    columns: &[
-        Column {
-            title: "name",
-            width: 4,
-            align: Alignment::Left,
-            keep: 9,
-            cell: |row| Cell::plain(row.0),
-            sort: |row| SortKey::Text(row.0.to_owned()),
-        },
-        Column {
-            title: "ms",
-            width: 5,
-            align: Alignment::Right,
-            keep: 5,
-            cell: |row| Cell::plain(crate::format::count(row.1)),
-            sort: |row| SortKey::number(row.1),
-        },
-    ],
+    columns: &[NAME, MS],
 };
 
 fn shown(state: &TableState, rows: &[Row]) -> Vec<&'static str> {
-    state
-        .in_order(&TABLE, rows)
-        .iter()
-        .map(|row| row.0)
-        .collect()
+    state.in_order(rows).map(|row| row.0).collect()
 }
 
 #[test]
@@ -80,12 +80,12 @@ fn a_history_stands_as_it_is_told_until_it_is_sorted() {
     let rows = [("new", Some(2)), ("old", Some(1))];
     state.sync(&history, &rows);
     assert_eq!(shown(&state, &rows), ["new", "old"]);
-    assert_eq!(state.selected.as_deref(), Some("new"));
+    assert_eq!(state.selected().map(String::as_str), Some("new"));
     state.step(Step::Down);
     let rows = [("newer", Some(3)), ("new", Some(2)), ("old", Some(1))];
     state.sync(&history, &rows);
     assert_eq!(
-        state.selected.as_deref(),
+        state.selected().map(String::as_str),
         Some("old"),
         "once moved, it stays"
     );
@@ -96,15 +96,23 @@ fn the_selection_follows_its_row() {
     let mut state = TableState::default();
     let rows = [("b", Some(1)), ("a", Some(9))];
     state.sync(&TABLE, &rows);
-    assert_eq!(state.selected.as_deref(), Some("b"));
+    assert_eq!(state.selected().map(String::as_str), Some("b"));
     state.sort(&TABLE, &rows, SortBy::NextColumn, WIDE);
     assert_eq!(state.selected_index(), 1);
     state.step(Step::Down);
-    assert_eq!(state.selected.as_deref(), Some("b"), "stops at the end");
+    assert_eq!(
+        state.selected().map(String::as_str),
+        Some("b"),
+        "stops at the end"
+    );
     state.step(Step::Top);
-    assert_eq!(state.selected.as_deref(), Some("a"));
+    assert_eq!(state.selected().map(String::as_str), Some("a"));
     state.sync(&TABLE, &rows[..1]);
-    assert_eq!(state.selected.as_deref(), Some("b"), "its row is gone");
+    assert_eq!(
+        state.selected().map(String::as_str),
+        Some("b"),
+        "its row is gone"
+    );
 }
 
 #[test]
@@ -129,7 +137,7 @@ fn what_does_not_fit_is_counted() {
     let rows = [("a", None), ("b", None), ("c", None)];
     let mut state = TableState::default();
     state.sync(&TABLE, &rows);
-    let part = |state: &TableState, height| state.part(rows.len(), height);
+    let part = |state: &TableState, height| state.part(height);
     assert_eq!(part(&state, 4), None);
     assert_eq!(part(&state, 3).as_deref(), Some("1-2 of 3"));
     assert_eq!(part(&state, 1).as_deref(), Some("0 of 3"));
@@ -157,4 +165,81 @@ fn numbers_stand_right_and_a_narrow_table_loses_columns() {
     };
     assert_eq!(draw(15), " a_lo…ame     7");
     assert_eq!(draw(8), " a_l…ame");
+}
+
+#[test]
+fn a_filter_narrows_by_words_and_by_figures() {
+    let rows = [
+        ("render_pdf", Some(5_000_000)),
+        ("render_png", None),
+        ("send_mail", Some(90_000_000)),
+    ];
+    let narrowed = |text: &str| {
+        let mut state = TableState::default();
+        state.set_filter(Filter::parse(text));
+        state.sync(&TABLE, &rows);
+        shown(&state, &rows)
+    };
+    assert_eq!(narrowed("").len(), 3);
+    assert_eq!(narrowed("RENDER"), ["render_pdf", "render_png"]);
+    assert_eq!(narrowed("!render"), ["send_mail"]);
+    assert_eq!(narrowed("render !png"), ["render_pdf"]);
+    assert_eq!(narrowed("!").len(), 3, "about to become something");
+    assert_eq!(narrowed("name=send_mail"), ["send_mail"]);
+    assert_eq!(narrowed("name!=send_mail ms>1ms"), ["render_pdf"]);
+    assert_eq!(narrowed("ms>10ms"), ["send_mail"], "unknown is not more");
+    assert_eq!(narrowed("ms<=5ms"), ["render_pdf"]);
+    assert_eq!(narrowed("ms>=90000000"), ["send_mail"], "as it stands");
+    assert_eq!(narrowed("mood=good"), [""; 0], "no such column: a word");
+}
+
+#[test]
+fn what_a_filter_hides_comes_back_where_it_stood() {
+    let rows = [("a", None), ("b", None), ("c", None)];
+    let mut state = TableState::default();
+    state.sync(&TABLE, &rows);
+    state.step(Step::Down);
+    state.set_filter(Filter::parse("!a !b"));
+    state.sync(&TABLE, &rows);
+    assert_eq!(
+        (state.selected().map(String::as_str), state.count()),
+        (Some("c"), 1)
+    );
+    assert_eq!(state.narrowed().as_deref(), Some("/!a !b 1 of 3"));
+    state.set_filter(Filter::default());
+    state.sync(&TABLE, &rows);
+    assert_eq!(shown(&state, &rows), ["a", "b", "c"]);
+    assert_eq!(state.selected().map(String::as_str), Some("c"));
+}
+
+#[test]
+fn columns_are_pushed_out_to_the_left_until_the_last_is_seen() {
+    let rows = [("a", Some(7))];
+    let wide = Table {
+        columns: &[NAME, MS, MS, MS],
+        ..TABLE
+    };
+    let mut state = TableState::default();
+    state.sync(&wide, &rows);
+    assert_eq!(state.unseen(&wide, 40), None);
+    assert_eq!(state.unseen(&wide, 16).as_deref(), Some("+2 columns"));
+    for _ in 0..9 {
+        state.scroll_sideways(&wide, 1, 16);
+    }
+    assert_eq!(wide.visible(state.shift(), 16), [(0, 9), (3, 5)]);
+    state.scroll_sideways(&wide, -9, 16);
+    assert_eq!(state.shift(), 0);
+}
+
+#[test]
+fn a_heading_sorts_and_once_more_turns_round() {
+    let rows = [("b", Some(1)), ("a", Some(9))];
+    let mut state = TableState::default();
+    state.sync(&TABLE, &rows);
+    state.sort(&TABLE, &rows, SortBy::Column(1), WIDE);
+    assert_eq!(state.sorted_by(&TABLE).as_deref(), Some("by ms ▼"));
+    state.sort(&TABLE, &rows, SortBy::Column(1), WIDE);
+    assert_eq!(shown(&state, &rows), ["b", "a"]);
+    state.sort(&TABLE, &rows, SortBy::Column(7), WIDE);
+    assert_eq!(state.sorted_by(&TABLE).as_deref(), Some("by ms ▲"));
 }
