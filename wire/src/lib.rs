@@ -31,6 +31,8 @@ pub mod rules;
 pub mod sample;
 #[cfg(feature = "schema")]
 pub mod schema;
+pub mod second;
+pub mod session;
 pub mod snapshot_file;
 pub mod socket;
 pub mod stack;
