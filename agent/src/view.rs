@@ -69,6 +69,7 @@ pub fn view(window: Window<'_>, now: Now, extras: Extras, tallies: &mut Tallies)
         dropped: change.map_or_else(Dropped::default, |change| change.latest().dropped),
         agent_dropped: extras.dropped,
         point: history.seconds.back().map(|second| second.point.clone()),
+        newest: window.newest_second(tallies),
     }
 }
 

@@ -36,6 +36,17 @@ pub enum WaitKind {
     Person,
 }
 
+impl WaitKind {
+    /// All that exist, in the order of their numbers.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Dependencies,
+        Self::Time,
+        Self::Retry,
+        Self::Budget,
+        Self::Person,
+    ];
+}
+
 /// What must end before a job is ready.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Dep {
@@ -216,7 +227,7 @@ impl Ledger {
             entry.unmet = unmet;
             entry.any = submit.any;
         }
-        self.waiting.insert(header.id, entry);
+        self.put(entry);
         Ok(Registered::Waiting)
     }
 
@@ -318,18 +329,32 @@ impl Ledger {
         self.names.insert(name, Named { job, failure: None });
     }
 
-    /// A job waits again, after a failed attempt.
-    pub(crate) fn wait(&mut self, waiting: Waiting) {
-        let id = waiting.job.header().id;
+    /// A job waits.
+    pub(crate) fn put(&mut self, waiting: Waiting) {
+        let header = waiting.job.header();
+        let id = header.id;
+        header.lane.count_waiting(waiting.kind, true);
         if waiting.kind == WaitKind::Person {
             self.manual.insert(id);
         }
         self.waiting.insert(id, waiting);
     }
 
+    /// A job that waits has to wait for this too. False where it does not wait.
+    pub(crate) fn wait_on(&mut self, id: JobId, kind: WaitKind, until_ns: u64) -> bool {
+        let Some(mut waiting) = self.remove(id) else {
+            return false;
+        };
+        waiting.kind = kind;
+        waiting.until_ns = until_ns;
+        self.put(waiting);
+        true
+    }
+
     /// Takes a job out, whatever it waits for.
     pub(crate) fn remove(&mut self, id: JobId) -> Option<Waiting> {
         let waiting = self.waiting.remove(&id)?;
+        waiting.job.header().lane.count_waiting(waiting.kind, false);
         if waiting.kind == WaitKind::Person {
             self.manual.remove(&id);
         }
@@ -427,7 +452,7 @@ impl Ledger {
                     waiting.unmet.clear();
                     waiting.kind = WaitKind::Time;
                     changes.timed.push((Arc::clone(&waiting.job), until_ns));
-                    self.waiting.insert(id, waiting);
+                    self.put(waiting);
                 }
             } else if satisfied {
                 changes

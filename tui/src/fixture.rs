@@ -204,6 +204,7 @@ pub fn healthy() -> ServiceView {
         dropped: Dropped::default(),
         agent_dropped: AgentDropped::default(),
         point: None,
+        newest: None,
     };
     view.point = points(&view).pop();
     view

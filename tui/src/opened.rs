@@ -253,6 +253,7 @@ fn made_view(snapshot: &Snapshot) -> ServiceView {
         dropped: incident.map_or_else(Default::default, |incident| incident.dropped),
         agent_dropped: snapshot.agent_dropped,
         point: None,
+        newest: None,
     }
 }
 

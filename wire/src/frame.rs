@@ -8,6 +8,8 @@ use crate::{
     hello::{Hello, ProtocolVersion},
     id::InstanceId,
     incident::{Incident, IncidentId, SnapshotSummary},
+    query::{Answer, Ask, Inquiry},
+    rules::{RulesReport, SilenceAnswer, SilenceRequest},
     sample::Sample,
     view::{Backfill, ServiceView, Services},
 };
@@ -40,6 +42,14 @@ pub enum ToAgent {
     Subscribe(Subscribe),
     /// A viewer asks for a snapshot of a service now. Answered by `captured`.
     Capture(Capture),
+    /// A viewer asks something. Answered by `answer`.
+    Ask(Ask),
+    /// A service answers an `ask`.
+    Answer(Box<Answer>),
+    /// A viewer asks what the rules are and what they say. Answered by `rules`.
+    Rules,
+    /// A viewer asks for a silence. Answered by `silenced`.
+    Silence(SilenceRequest),
     /// A frame of a newer minor version: ignored.
     #[serde(other)]
     Unknown,
@@ -66,6 +76,8 @@ pub enum ToService {
     Capture,
     /// The agent writes the snapshot of this incident; the service must not.
     IncidentAck(IncidentAck),
+    /// Answered by an `answer` of the same number.
+    Ask(Inquiry),
     /// A frame of a newer minor version: ignored.
     #[serde(other)]
     Unknown,
@@ -88,6 +100,12 @@ pub enum ToViewer {
     View(Box<ServiceView>),
     /// What became of a `capture`.
     Captured(Captured),
+    /// What the rules are and what they say.
+    Rules(Box<RulesReport>),
+    /// What became of a `silence`.
+    Silenced(SilenceAnswer),
+    /// What became of an `ask`.
+    Answer(Box<Answer>),
     /// A frame of a newer minor version: ignored.
     #[serde(other)]
     Unknown,

@@ -16,6 +16,7 @@ use crate::{
         BlockingPoolSample, CallInFlight, CallerSample, CurrentPoll, Dropped, JobCounters,
         LimitReason, OverloadSample, PoolSample, RouteSample, TaskKind, ThreadSample, WorkerState,
     },
+    second::NewestSecond,
     verdict::Diagnosis,
 };
 
@@ -111,6 +112,9 @@ pub struct ServiceView {
     pub agent_dropped: AgentDropped,
     /// The newest second of the charts.
     pub point: Option<Point>,
+    /// The newest second in a form that adds up. `None` until the first sample has come.
+    #[serde(default)]
+    pub newest: Option<NewestSecond>,
 }
 
 /// Incidents that have no snapshot, since the service's first instance that the agent remembers.

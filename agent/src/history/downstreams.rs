@@ -66,6 +66,17 @@ impl Downstreams {
         })
     }
 
+    /// The latency that the sample of this instant brought of one.
+    pub(crate) fn newest_latency(
+        &self,
+        name: &str,
+        at_mono_ns: u64,
+    ) -> Option<&super::SparseHistogram> {
+        let mut known = self.0.entries().iter().map(|entry| &entry.value);
+        let known = known.find(|known| known.name == name)?;
+        known.latency.newest(at_mono_ns)
+    }
+
     pub(super) fn bytes(&self) -> usize {
         let known = self.0.entries().iter().map(|entry| &entry.value);
         known

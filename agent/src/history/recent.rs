@@ -26,6 +26,8 @@ pub(crate) struct Recent {
     fresh_since: u64,
     /// The newest recordings, sample by sample: adding them up once a slot costs a third of doing so each second.
     fresh: Vec<SparseHistogram>,
+    /// When the newest of them was taken.
+    newest_mono_ns: u64,
 }
 
 impl Recent {
@@ -52,6 +54,13 @@ impl Recent {
             self.fresh_since = at_mono_ns;
         }
         self.fresh.push(sparse);
+        self.newest_mono_ns = at_mono_ns;
+    }
+
+    /// What the sample of this instant brought, where that is the newest one and brought something.
+    pub(crate) fn newest(&self, at_mono_ns: u64) -> Option<&SparseHistogram> {
+        let newest = self.fresh.last()?;
+        (self.newest_mono_ns == at_mono_ns).then_some(newest)
     }
 
     /// Forgets the slots that began at `mono_ns` or earlier. `tally` as in [`Self::add`].

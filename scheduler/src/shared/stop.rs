@@ -56,7 +56,7 @@ impl Shared {
     fn count_withdrawn(&self, core: &mut Core, job: &dyn Job, after: &mut After) {
         job.header().state.apply(state::WITHDRAW);
         increment(&self.counts.cancelled);
-        self.leave_queue(core, job.header().load(), after);
+        self.leave_queue(core, job.header(), after);
         self.note_cancelled(core, job.header(), state::WITHDRAW);
     }
 

@@ -48,7 +48,7 @@ impl Shared {
         } else {
             header.task.submitted();
             header.tell(RecordedKind::Ready, header.ready_ns(), None);
-            after.rose = self.enqueue(&mut core, job, state::ACCEPT);
+            self.enqueue(&mut core, job, state::ACCEPT);
             self.call_for_queued(&mut core, &mut after);
         }
         Ok(after)
@@ -79,7 +79,7 @@ impl Shared {
             header.task.readied();
             header.tell(RecordedKind::Ready, header.ready_ns(), None);
             core.room.take_anyway(header.load());
-            after.rose = self.enqueue(&mut core, Arc::clone(job), state::COME_BACK);
+            self.enqueue(&mut core, Arc::clone(job), state::COME_BACK);
             self.call_for_queued(&mut core, &mut after);
         }
         self.finish(after);
