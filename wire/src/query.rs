@@ -99,7 +99,7 @@ pub enum Answered {
     /// To [`Question::Graph`].
     Graph(Graph),
     /// To [`Question::Histograms`].
-    Histograms(TypeHistograms),
+    Histograms(Box<TypeHistograms>),
     /// An answer that this reader does not know.
     #[serde(other)]
     Unknown,

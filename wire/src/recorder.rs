@@ -97,12 +97,12 @@ pub enum RecordedKind {
     Retried,
     /// A poll took 5 ms or more; its length.
     LongPoll,
-    /// A shorter poll of a job whose trace [is sampled](crate::trace::is_sampled); its length.
-    Poll,
     /// A worker has stopped moving; for how long when that was seen.
     StallBegan,
     /// A worker moves again; how long it did not.
     StallEnded,
+    /// A shorter poll of a job whose trace [is sampled](crate::trace::is_sampled); its length.
+    Poll,
     /// A kind that this reader does not know.
     #[serde(other)]
     Other,

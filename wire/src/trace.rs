@@ -25,7 +25,7 @@ pub fn is_sampled(trace: TraceId) -> bool {
     let mixed = trace
         .get()
         .wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
-    (mixed >> 64) % SAMPLED_ONE_IN == 0
+    (mixed >> 64).is_multiple_of(SAMPLED_ONE_IN)
 }
 
 /// What was recorded of a trace.

@@ -1,6 +1,8 @@
 //! The thread that tells an agent what the probe sees: finds one, greets it, and sends a sample a second and events as
 //! they come. While there is none it tries again for ever.
 
+mod answers;
+mod exemplars;
 mod history;
 mod link;
 mod sample;
@@ -15,23 +17,25 @@ use std::{
 
 use ax_wire::{
     InstanceId, ToAgent, ToService,
-    event::Events,
+    event::{Event, Events},
     hello::{ClockAnchor, Hello, PROTOCOL},
     incident::Reason,
+    query,
     view::Backfill,
 };
 
 pub(crate) use self::sample::{dropped, runtime_samples};
-pub use self::{
-    history::HISTORY_POINTS,
-    link::{MAX_REPLY_BYTES, OUT_BUFFER_BYTES},
-    snapshots::MAX_SNAPSHOT_FILES,
-};
 use self::{
+    exemplars::Exemplars,
     history::History,
     link::{Link, LinkError},
     sample::{Sampler, anchor_now},
     snapshots::{Snapshots, Surroundings},
+};
+pub use self::{
+    history::HISTORY_POINTS,
+    link::{MAX_REPLY_BYTES, OUT_BUFFER_BYTES},
+    snapshots::MAX_SNAPSHOT_FILES,
 };
 use crate::{
     clock::{duration_ns, now_ns},
@@ -88,6 +92,7 @@ pub(crate) struct Publisher {
     sample_at_ns: u64,
     history: History,
     snapshots: Snapshots,
+    exemplars: Exemplars,
     state: State,
     backoff_ns: u64,
     /// The last trouble that was logged: the same one again is not.
@@ -111,6 +116,7 @@ impl Publisher {
             sample_at_ns: 0,
             history: History::new(),
             snapshots: Snapshots::new(shared),
+            exemplars: Exemplars::default(),
             state: State::Apart { until_ns: 0 },
             backoff_ns: BACKOFF_MIN_NS,
             logged: None,
@@ -218,7 +224,10 @@ impl Publisher {
                     return Ok(State::Connected { link });
                 }
                 ToService::Refused(refused) => return Err(refusal(&link, refused.reason)),
-                ToService::Capture | ToService::IncidentAck(_) | ToService::Unknown => {}
+                ToService::Capture
+                | ToService::IncidentAck(_)
+                | ToService::Ask(_)
+                | ToService::Unknown => {}
             }
         }
         if now_ns.saturating_sub(since_ns) > ANSWER_NS {
@@ -233,7 +242,7 @@ impl Publisher {
         self.snapshots.offer(Some(&mut link), now_ns);
         self.queue_frames(&mut link, now_ns);
         let exchanged = link.flush().and_then(|()| link.receive());
-        match exchanged.and_then(|frames| self.take_in(&link, frames)) {
+        match exchanged.and_then(|frames| self.take_in(&mut link, frames)) {
             Ok(()) => Ok(State::Connected { link }),
             Err(error) => {
                 self.give_back(link);
@@ -243,7 +252,8 @@ impl Publisher {
         }
     }
 
-    fn take_in(&mut self, link: &Link, frames: Vec<ToService>) -> Result<(), LinkError> {
+    fn take_in(&mut self, link: &mut Link, frames: Vec<ToService>) -> Result<(), LinkError> {
+        let mut inquiries = Vec::new();
         for frame in frames {
             match frame {
                 ToService::Refused(refused) => return Err(refusal(link, refused.reason)),
@@ -252,10 +262,20 @@ impl Publisher {
                     self.shared.watchdog.nudge();
                 }
                 ToService::IncidentAck(ack) => self.snapshots.acknowledged(ack.id),
+                ToService::Ask(inquiry) => inquiries.push(inquiry),
                 ToService::Ack(_) | ToService::Unknown => {}
             }
         }
-        Ok(())
+        if inquiries.is_empty() {
+            return Ok(());
+        }
+        for answer in answers::answer(inquiries) {
+            // Whoever asked is told by the agent that no answer came.
+            if link.has_room() && link.push(ToAgent::Answer(Box::new(answer))).is_err() {
+                self.sampler.count_dropped();
+            }
+        }
+        link.flush()
     }
 
     /// Hands over what is due, as long as the agent takes what it was given before.
@@ -278,6 +298,12 @@ impl Publisher {
         } else {
             self.sampler.skip();
         }
+        if link.has_room() {
+            let events = self.exemplars.take(now_ns);
+            if !events.is_empty() && link.push(ToAgent::Events(Events { events })).is_err() {
+                self.sampler.count_dropped();
+            }
+        }
     }
 
     /// What the agent did not get is kept for the next one.
@@ -285,7 +311,9 @@ impl Publisher {
         for frame in link.into_unsent() {
             match frame {
                 ToAgent::Sample(sample) => self.sampler.give_back(*sample),
-                ToAgent::Events(Events { events }) => {
+                ToAgent::Events(Events { mut events }) => {
+                    // The recorder has moved on, and the next agent wants what is new.
+                    events.retain(|event| !matches!(event, Event::Exemplar(_)));
                     self.shared.outbox.lock().put_back(events, Vec::new());
                 }
                 _ => {}
@@ -360,7 +388,10 @@ impl Publisher {
             probe_version: env!("CARGO_PKG_VERSION").to_owned(),
             cpus: thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
             runtimes: runtime::all().iter().map(|of| of.info.clone()).collect(),
-            features: unstable.into_iter().collect(),
+            features: unstable
+                .into_iter()
+                .chain([query::FEATURE.to_owned()])
+                .collect(),
             clock,
             stall_threshold_ns: settings.stall_threshold_ns,
             snapshot_threshold_ns: settings.snapshot_threshold_ns,
