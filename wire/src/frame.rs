@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio_util::codec::LinesCodec;
 
 use crate::{
+    control::{Control, Controlled, Order},
     event::Events,
     hello::{Hello, ProtocolVersion},
     id::InstanceId,
@@ -46,6 +47,10 @@ pub enum ToAgent {
     Ask(Ask),
     /// A service answers an `ask`.
     Answer(Box<Answer>),
+    /// A viewer asks for a change of a service. Answered by `controlled`.
+    Control(Control),
+    /// What became of an order: by a service, with the agent's number of it.
+    Controlled(Controlled),
     /// A viewer asks what the rules are and what they say. Answered by `rules`.
     Rules,
     /// A viewer asks for a silence. Answered by `silenced`.
@@ -78,6 +83,8 @@ pub enum ToService {
     IncidentAck(IncidentAck),
     /// Answered by an `answer` of the same number.
     Ask(Inquiry),
+    /// Change something. Answered by a `controlled` of the same number.
+    Control(Order),
     /// A frame of a newer minor version: ignored.
     #[serde(other)]
     Unknown,
@@ -106,6 +113,8 @@ pub enum ToViewer {
     Silenced(SilenceAnswer),
     /// What became of an `ask`.
     Answer(Box<Answer>),
+    /// What became of a `control`.
+    Controlled(Controlled),
     /// A frame of a newer minor version: ignored.
     #[serde(other)]
     Unknown,

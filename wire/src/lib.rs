@@ -16,6 +16,7 @@
 //! never zero.
 
 pub mod alert;
+pub mod control;
 pub mod event;
 pub mod frame;
 pub mod graph;
