@@ -3,10 +3,12 @@
 use std::{
     cmp::Reverse,
     sync::{Arc, OnceLock, Weak},
+    time::Duration,
 };
 
 use ax_wire::{
     JobId,
+    control::Action,
     graph::{Graph, GraphQuery},
     incident::{MAX_RUNNING_JOBS, QueueFacts, RunningJob},
     job::{JobRow, JobsPage, JobsQuery},
@@ -60,6 +62,16 @@ pub trait Source: Send + Sync {
         let _ = (query, now_ns, until_ns, page);
     }
 
+    /// Changes something, where the order names a lane or job of this source; says what was done, or why nothing was.
+    /// `None` where it names none of its.
+    ///
+    /// Called on a thread of the probe that does nothing else, only in a service that allows it. May run the service's
+    /// code: wakers, listeners, the destructor of a cancelled job.
+    fn control(&self, action: &Action) -> Option<Result<String, String>> {
+        let _ = action;
+        None
+    }
+
     /// A job that has ended and is remembered.
     fn ended_job(&self, job: JobId, now_ns: u64) -> Option<JobRow> {
         let _ = (job, now_ns);
@@ -72,6 +84,31 @@ pub trait Source: Send + Sync {
     fn graph(&self, query: &GraphQuery, now_ns: u64, graph: &mut Graph) {
         let _ = (query, now_ns, graph);
     }
+}
+
+/// Delays the calls of a downstream for a while, or says why not.
+pub type Inject = fn(name: &str, delay: Duration, lasting: Duration) -> Result<String, String>;
+
+static INJECT: OnceLock<Inject> = OnceLock::new();
+
+/// Lets an agent delay calls of the downstreams of the process, where the service allows it. A second `inject` is
+/// ignored.
+pub fn allow_injection(inject: Inject) {
+    // An error says that one is there.
+    let _ = INJECT.set(inject);
+}
+
+/// Delays a downstream.
+pub(crate) fn inject(name: &str, delay: Duration, lasting: Duration) -> Result<String, String> {
+    match INJECT.get() {
+        Some(inject) => inject(name, delay, lasting),
+        None => Err(format!("there is no downstream {name}")),
+    }
+}
+
+/// Hands an order to the source that has what it names.
+pub(crate) fn control(action: &Action) -> Option<Result<String, String>> {
+    alive().find_map(|source| source.control(action))
 }
 
 static SOURCES: OnceLock<Mutex<Vec<Weak<dyn Source>>>> = OnceLock::new();

@@ -2,6 +2,7 @@
 //! they come. While there is none it tries again for ever.
 
 mod answers;
+mod controls;
 mod exemplars;
 mod history;
 mod link;
@@ -17,6 +18,7 @@ use std::{
 
 use ax_wire::{
     InstanceId, ToAgent, ToService,
+    control::{self, Controlled},
     event::{Event, Events},
     hello::{ClockAnchor, Hello, PROTOCOL},
     incident::Reason,
@@ -26,6 +28,7 @@ use ax_wire::{
 
 pub(crate) use self::sample::{dropped, runtime_samples};
 use self::{
+    controls::Controls,
     exemplars::Exemplars,
     history::History,
     link::{Link, LinkError},
@@ -79,7 +82,7 @@ enum State {
     /// The hello is on its way.
     Greeting { link: Link, since_ns: u64 },
     /// The agent has taken the hello.
-    Connected { link: Link },
+    Connected { link: Link, controls: Controls },
 }
 
 /// Everything that the publishing thread owns.
@@ -139,7 +142,7 @@ impl Publisher {
             State::Apart { until_ns } if now_ns < until_ns => Ok(State::Apart { until_ns }),
             State::Apart { .. } => self.greet(now_ns),
             State::Greeting { link, since_ns } => self.await_answer(link, since_ns, now_ns),
-            State::Connected { link } => self.publish(link, now_ns),
+            State::Connected { link, controls } => self.publish(link, controls, now_ns),
         };
         self.state = next.unwrap_or_else(|error| self.stay_apart(&error, now_ns));
         if !matches!(self.state, State::Connected { .. }) {
@@ -149,7 +152,9 @@ impl Publisher {
         self.write_snapshots(now_ns);
         match &self.state {
             _ if self.snapshots.is_waiting() => CYCLE_INCIDENT,
-            State::Connected { link } if link.is_flushed() => CYCLE,
+            State::Connected { link, controls } if link.is_flushed() && !controls.is_busy() => {
+                CYCLE
+            }
             State::Apart { .. } => CYCLE,
             State::Connected { .. } | State::Greeting { .. } => CYCLE_BUSY,
         }
@@ -221,12 +226,14 @@ impl Publisher {
                     if link.push(charts).is_err() {
                         self.sampler.count_dropped();
                     }
-                    return Ok(State::Connected { link });
+                    let controls = Controls::new(self.shared.settings.allow_control);
+                    return Ok(State::Connected { link, controls });
                 }
                 ToService::Refused(refused) => return Err(refusal(&link, refused.reason)),
                 ToService::Capture
                 | ToService::IncidentAck(_)
                 | ToService::Ask(_)
+                | ToService::Control(_)
                 | ToService::Unknown => {}
             }
         }
@@ -238,12 +245,20 @@ impl Publisher {
         Ok(State::Greeting { link, since_ns })
     }
 
-    fn publish(&mut self, mut link: Link, now_ns: u64) -> Result<State, LinkError> {
+    fn publish(
+        &mut self,
+        mut link: Link,
+        mut controls: Controls,
+        now_ns: u64,
+    ) -> Result<State, LinkError> {
         self.snapshots.offer(Some(&mut link), now_ns);
         self.queue_frames(&mut link, now_ns);
+        for controlled in controls.outcomes() {
+            self.tell_controlled(&mut link, controlled);
+        }
         let exchanged = link.flush().and_then(|()| link.receive());
-        match exchanged.and_then(|frames| self.take_in(&mut link, frames)) {
-            Ok(()) => Ok(State::Connected { link }),
+        match exchanged.and_then(|frames| self.take_in(&mut link, &mut controls, frames)) {
+            Ok(()) => Ok(State::Connected { link, controls }),
             Err(error) => {
                 self.give_back(link);
                 self.shared.outbox.lock().connected = false;
@@ -252,7 +267,19 @@ impl Publisher {
         }
     }
 
-    fn take_in(&mut self, link: &mut Link, frames: Vec<ToService>) -> Result<(), LinkError> {
+    /// Whoever asked is told by the agent where no outcome came.
+    fn tell_controlled(&mut self, link: &mut Link, controlled: Controlled) {
+        if link.has_room() && link.push(ToAgent::Controlled(controlled)).is_err() {
+            self.sampler.count_dropped();
+        }
+    }
+
+    fn take_in(
+        &mut self,
+        link: &mut Link,
+        controls: &mut Controls,
+        frames: Vec<ToService>,
+    ) -> Result<(), LinkError> {
         let mut inquiries = Vec::new();
         for frame in frames {
             match frame {
@@ -263,11 +290,13 @@ impl Publisher {
                 }
                 ToService::IncidentAck(ack) => self.snapshots.acknowledged(ack.id),
                 ToService::Ask(inquiry) => inquiries.push(inquiry),
+                ToService::Control(order) => {
+                    if let Some(refused) = controls.take(order, now_ns()) {
+                        self.tell_controlled(link, refused);
+                    }
+                }
                 ToService::Ack(_) | ToService::Unknown => {}
             }
-        }
-        if inquiries.is_empty() {
-            return Ok(());
         }
         for answer in answers::answer(inquiries) {
             // Whoever asked is told by the agent that no answer came.
@@ -358,7 +387,7 @@ impl Publisher {
 
     fn say_goodbye(&mut self) {
         let state = std::mem::replace(&mut self.state, State::Apart { until_ns: 0 });
-        let State::Connected { mut link } = state else {
+        let State::Connected { mut link, .. } = state else {
             return;
         };
         // The last figures go with it.
@@ -391,6 +420,7 @@ impl Publisher {
             features: unstable
                 .into_iter()
                 .chain([query::FEATURE.to_owned()])
+                .chain(settings.allow_control.then(|| control::FEATURE.to_owned()))
                 .collect(),
             clock,
             stall_threshold_ns: settings.stall_threshold_ns,
