@@ -6,6 +6,8 @@ mod hub;
 mod lines;
 mod memory;
 mod message;
+mod questions;
+mod reload;
 mod restart;
 mod service;
 mod viewers;
@@ -97,6 +99,7 @@ impl Agent {
         let stop = stop.child_token();
         let (handle, hub) = Hub::new(config.clone(), stop.clone());
         let hub = tokio::spawn(hub.run());
+        let (file, reload) = (config.file.clone(), Arc::clone(&config.reload));
         let server = Server {
             connections: Quota::new(config.max_connections, config.max_connections_of_user),
             long_lines: Quota::new(
@@ -111,9 +114,16 @@ impl Agent {
             tasks: TaskTracker::new(),
             stop: stop.clone(),
         };
+        let reloading = async {
+            match file {
+                Some(file) => reload::watch(file.into(), reload, server.hub.clone()).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = stop.cancelled() => {}
             () = server.accept(&listener) => {}
+            () = reloading => {}
         }
         drop(listener);
         drop(socket);

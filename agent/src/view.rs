@@ -163,6 +163,10 @@ fn lanes(window: Window<'_>, quantiles: &WindowQuantiles<'_>) -> Vec<LaneView> {
                 paused: lane.paused,
                 overload: lane.overload,
                 limit_moves: limit_moves(&lane.limit_moves, window.history().clock),
+                preempted_total: lane.preempted_total,
+                queue: lane.queue.clone(),
+                waiting_for: lane.waiting_for,
+                retrying: lane.retrying,
             }
         })
         .collect()
