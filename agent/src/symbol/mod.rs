@@ -26,8 +26,8 @@ use std::{
 
 use ax_wire::stack::{Frame, Function, Module, ThreadStack};
 
-pub use self::child::child_main;
 use self::{child::ChildError, files::FileError, names::Names};
+pub use self::{child::child_main, crates::without_home};
 
 /// Most addresses whose names are kept, at some 300 bytes each; then all are forgotten.
 const MAX_CACHED: usize = 16_384;
