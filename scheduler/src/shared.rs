@@ -15,7 +15,9 @@
 mod admit;
 mod counts;
 mod facts;
+mod oldest;
 mod preempt;
+mod search;
 mod steer;
 mod stop;
 mod waiting;
@@ -32,6 +34,7 @@ use ax_probe::task_type::End;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+pub(crate) use self::search::Cursor;
 use self::{
     admit::HighWater,
     counts::{Counts, decrement, increment},
