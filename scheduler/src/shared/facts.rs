@@ -160,7 +160,7 @@ impl Shared {
     }
 }
 
-fn told(header: &Header, now_ns: u64) -> RunningJob {
+pub(super) fn told(header: &Header, now_ns: u64) -> RunningJob {
     let started_ns = header.started_ns();
     RunningJob {
         task: TaskRef {
