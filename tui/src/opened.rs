@@ -319,6 +319,10 @@ fn lane(sample: &LaneSample) -> LaneView {
         paused: sample.paused,
         overload: sample.overload,
         limit_moves: Vec::new(),
+        preempted_total: sample.preempted_total,
+        queue: sample.queue.clone(),
+        waiting_for: sample.waiting_for,
+        retrying: sample.retrying,
     }
 }
 
