@@ -2,7 +2,8 @@
 //! only when something has changed.
 
 use std::{
-    io, panic,
+    io::{self, Write as _},
+    panic,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -208,6 +209,12 @@ impl Dashboard {
         self.live.apply(first);
         while let Ok(update) = updates.try_recv() {
             self.live.apply(update);
+        }
+        if std::mem::take(&mut self.live.rings) {
+            // The bell draws nothing, so it may go between two frames.
+            let mut terminal = io::stdout();
+            terminal.write_all(b"\x07")?;
+            terminal.flush()?;
         }
         if let Some(captured) = self.live.captured.take() {
             self.app.captured(captured, now_unix_ns());

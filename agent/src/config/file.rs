@@ -53,7 +53,11 @@ pub fn default_file(system: bool) -> Option<PathBuf> {
     if system {
         return Some(SYSTEM_FILE.into());
     }
-    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let absolute = |name| {
+        env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
     let folder = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
     Some(folder.join("ax").join(NAME))
 }
@@ -255,6 +259,17 @@ impl Config {
             symbolizer: self.snapshots.symbolizer.take(),
             ..default
         };
+    }
+
+    /// Looks for the file that nobody has named, and takes over what it says. One that is wrong leaves the rules that are
+    /// built in, and is told to viewers. Blocks on the file system.
+    pub fn take_default_file(&mut self) {
+        self.file = default_file(self.system);
+        match self.file.as_deref().map(read) {
+            Some(Ok(file)) => self.apply(file),
+            Some(Err(error)) if !error.is_missing() => self.problem = Some(error.to_string()),
+            Some(Err(_)) | None => {}
+        }
     }
 
     /// Takes over what a file says.

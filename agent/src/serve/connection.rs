@@ -37,8 +37,8 @@ use crate::{
     access::{Peer, Sees},
     config::{Config, MAX_FRAMES_PER_SECOND},
     ingest::{
-        CleanSample, clean_answer, clean_backfill, clean_events, clean_hello, clean_incident,
-        clean_question, clean_silence,
+        CleanSample, clean_action, clean_answer, clean_backfill, clean_controlled, clean_events,
+        clean_hello, clean_incident, clean_question, clean_silence,
     },
 };
 
@@ -279,6 +279,10 @@ impl Connection {
                             clean_question(&mut ask.question);
                             self.hub.ask(self.id, ask).await;
                         }
+                        Ok(ToAgent::Control(mut control)) => {
+                            clean_action(&mut control.action);
+                            self.hub.control((self.id, self.peer.uid), control).await;
+                        }
                         Ok(ToAgent::Rules) => self.hub.rules(self.id).await,
                         Ok(ToAgent::Silence(mut request)) => {
                             clean_silence(&mut request);
@@ -325,16 +329,20 @@ fn from_service(frame: ToAgent) -> Result<Option<FromService>, Close> {
             clean_answer(&mut answer);
             FromService::Answer(answer)
         }
+        ToAgent::Controlled(mut controlled) => {
+            clean_controlled(&mut controlled);
+            FromService::Controlled(controlled)
+        }
         ToAgent::Goodbye => FromService::Goodbye,
         ToAgent::Subscribe(_)
         | ToAgent::Capture(_)
         | ToAgent::Ask(_)
+        | ToAgent::Control(_)
         | ToAgent::Rules
-        | ToAgent::Silence(_)
-        | ToAgent::Control(_) => {
+        | ToAgent::Silence(_) => {
             return Err(Close::malformed("a service cannot ask what a viewer asks"));
         }
-        ToAgent::Controlled(_) | ToAgent::Unknown => return Ok(None),
+        ToAgent::Unknown => return Ok(None),
     }))
 }
 
