@@ -25,7 +25,7 @@ use crate::{
 
 use self::answers::clean_exemplar;
 pub(crate) use self::{
-    answers::{clean_answer, clean_question},
+    answers::{clean_action, clean_answer, clean_controlled, clean_question},
     incident::clean_incident,
 };
 

@@ -1,6 +1,7 @@
 //! Connections, and the task that owns what they are about.
 
 mod connection;
+mod controls;
 mod evidence;
 mod hub;
 mod lines;

@@ -1,6 +1,7 @@
 //! Answers and exemplars of a service, and the questions of a viewer that are handed on to one, made safe.
 
 use ax_wire::{
+    control::{Action, Controlled},
     graph::{Edge, Graph, GraphQuery, MAX_EDGES, MAX_NODES, MAX_STEPS, Node},
     job::{
         JobRow, JobsPage, JobsQuery, MAX_DEPTH, MAX_NAMED_WAITS, MAX_PAGE_ROWS, MAX_TERMS, Term,
@@ -20,6 +21,23 @@ const MAX_STATES: usize = 16;
 
 /// Things that could not be looked at.
 const MAX_UNKNOWN: usize = 64;
+
+/// Cleans every text of an order.
+pub(crate) fn clean_action(action: &mut Action) {
+    match action {
+        Action::Pause { lane } | Action::Resume { lane } | Action::Resize { lane, .. } => {
+            clean(&mut lane.name);
+        }
+        Action::Inject { downstream, .. } => clean(downstream),
+        Action::Cancel { .. } | Action::Retry { .. } | Action::Unknown => {}
+    }
+}
+
+/// What a service says of an order.
+pub(crate) fn clean_controlled(controlled: &mut Controlled) {
+    let (Ok(text) | Err(text)) = &mut controlled.outcome;
+    clean(text);
+}
 
 /// Cleans every text of a question, and cuts its lists.
 pub(crate) fn clean_question(question: &mut Question) {

@@ -7,8 +7,8 @@ use ax_wire::{LatencyHistogram, ToAgent, frame, recorder::MAX_RECORDED_EVENTS};
 use serde_json::{Map, Value, json};
 
 use super::{
-    CleanSample, clean_answer, clean_backfill, clean_events, clean_hello, clean_incident,
-    clean_question, clean_silence,
+    CleanSample, clean_action, clean_answer, clean_backfill, clean_controlled, clean_events,
+    clean_hello, clean_incident, clean_question, clean_silence,
 };
 use crate::{
     alert::{Book, Judging, Quiet, RuleSet},
@@ -199,6 +199,14 @@ fn ingested(line: &[u8]) -> Option<(ToAgent, Value)> {
         ToAgent::Ask(mut ask) => {
             clean_question(&mut ask.question);
             ToAgent::Ask(ask)
+        }
+        ToAgent::Control(mut control) => {
+            clean_action(&mut control.action);
+            ToAgent::Control(control)
+        }
+        ToAgent::Controlled(mut controlled) => {
+            clean_controlled(&mut controlled);
+            ToAgent::Controlled(controlled)
         }
         ToAgent::Answer(mut answer) => {
             clean_answer(&mut answer);

@@ -1,5 +1,6 @@
 //! The one task that owns every history and every viewer's queue, so that none of it needs a lock.
 
+mod controls;
 mod questions;
 mod rules;
 mod snapshots;
@@ -19,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use self::rules::Alerts;
 use super::{
     connection::ConnectionId,
+    controls::Controls,
     evidence::{Answer, Asker, Evidence, refusal},
     memory,
     message::{FromService, HubHandle, Loss, Message, inbox},
@@ -52,6 +54,7 @@ pub(super) struct Hub {
     viewers: Viewers,
     evidence: Evidence,
     questions: Questions,
+    controls: Controls,
     alerts: Alerts,
     saved: SavedAlerts,
     dropped: AgentDropped,
@@ -89,6 +92,7 @@ impl Hub {
             speakers: HashMap::new(),
             viewers: Viewers::default(),
             questions: Questions::default(),
+            controls: Controls::default(),
             saved,
             dropped: AgentDropped::default(),
             stop,
@@ -105,6 +109,7 @@ impl Hub {
             let timeouts = [
                 self.evidence.next_timeout_mono_ns(),
                 self.questions.next_timeout_mono_ns(),
+                self.controls.next_timeout_mono_ns(),
             ];
             let timeout = timeouts.into_iter().flatten().min();
             let left = timeout.map(|at| Duration::from_nanos(at.saturating_sub(now.mono_ns)));
@@ -117,6 +122,7 @@ impl Hub {
                 () = sleep(left.unwrap_or_default()), if left.is_some() => {
                     self.conclude_captures(Now::read());
                     self.conclude_late(Now::read());
+                    self.conclude_late_controls(Now::read());
                 }
             }
         }
@@ -150,6 +156,7 @@ impl Hub {
                 }
             }
             Message::Ask(viewer, ask) => self.ask(viewer, *ask, now),
+            Message::Control((viewer, uid), control) => self.control(viewer, uid, control, now),
             Message::Rules(viewer) => self.tell_rules(viewer, now),
             Message::Silence(asker, request) => self.silence(asker, request, now),
             Message::Acted(taken) => self.alerts.note(taken),
@@ -163,10 +170,12 @@ impl Hub {
             Message::Disconnected(id) => {
                 self.viewers.remove(id);
                 self.questions.forget(id);
+                self.controls.forget(id);
                 if let Some(service) = self.speaker(id) {
                     service.disconnected(now);
                     self.tell_states(now);
                     self.conclude_late(now);
+                    self.conclude_late_controls(now);
                 }
                 self.speakers.remove(&id);
             }
@@ -244,7 +253,10 @@ impl Hub {
             .collect();
         taken.sort_unstable();
         taken.dedup();
-        let free = (0..).zip(&taken).take_while(|(at, seat)| at == *seat).count();
+        let free = (0..)
+            .zip(&taken)
+            .take_while(|(at, seat)| at == *seat)
+            .count();
         let seat = free as u32;
         let before = self.services.values_mut().filter(alike);
         let before = before.filter(|service| service.seat == seat);
@@ -309,6 +321,7 @@ impl Hub {
             }
             FromService::Incident(incident) => self.incident(instance, *incident, now),
             FromService::Answer(answer) => return self.answered(instance, *answer, now),
+            FromService::Controlled(told) => return self.controlled(instance, told, now),
             FromService::Goodbye => service.history.goodbye(now),
         }
         self.tell_states(now);

@@ -2,6 +2,7 @@
 
 use ax_wire::{
     InstanceId,
+    control::{Control, Controlled},
     event::Events,
     hello::Hello,
     incident::Incident,
@@ -11,9 +12,7 @@ use ax_wire::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-use super::{
-    connection::ConnectionId, reload::Reread, service::Speaker, viewers::Queue,
-};
+use super::{connection::ConnectionId, reload::Reread, service::Speaker, viewers::Queue};
 use crate::{access::Sees, ingest::CleanSample, snapshot::store::Report};
 
 /// Messages that wait for the hub. Senders wait when it is full, and with them the sockets that they read.
@@ -53,6 +52,7 @@ pub(super) enum FromService {
     Events(Events, u64),
     Incident(Box<Incident>),
     Answer(Box<Answer>),
+    Controlled(Controlled),
     Goodbye,
 }
 
@@ -68,6 +68,8 @@ pub(super) enum Message {
     Subscribe(ConnectionId, Queue, Sees),
     Capture(ConnectionId, InstanceId),
     Ask(ConnectionId, Box<Ask>),
+    /// Who orders, and its user.
+    Control((ConnectionId, u32), Control),
     Rules(ConnectionId),
     /// Who asks, its user, and what it sees.
     Silence((ConnectionId, u32, Sees), SilenceRequest),
@@ -119,6 +121,11 @@ impl HubHandle {
     /// A viewer asks something; the answer comes through its queue.
     pub(super) async fn ask(&self, id: ConnectionId, ask: Ask) {
         self.send(Message::Ask(id, Box::new(ask))).await;
+    }
+
+    /// A viewer asks for a change; the outcome comes through its queue.
+    pub(super) async fn control(&self, from: (ConnectionId, u32), control: Control) {
+        self.send(Message::Control(from, control)).await;
     }
 
     /// A viewer asks what the rules say; the answer comes through its queue.

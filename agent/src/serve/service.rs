@@ -1,6 +1,6 @@
 //! One service as the hub keeps it: its history, its connection, its alerts.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use ax_wire::{
     InstanceId, ToService,
@@ -8,6 +8,7 @@ use ax_wire::{
     event::{Event, Events},
     hello::Hello,
     incident::{Incident, IncidentId},
+    mark::Mark,
     rules::{RuleState, SilenceInfo},
     stack::ThreadStack,
     view::{AgentDropped, ServiceState},
@@ -61,10 +62,14 @@ pub(super) struct Service {
     pub(super) pid: Option<u32>,
     /// The latest incident with stacks: a stall may get another one after it.
     stacks: Option<IncidentStacks>,
+    marks: VecDeque<Mark>,
     quiet_until_mono_ns: u64,
     quiet: Quiet,
     last_seen_due_mono_ns: Option<u64>,
 }
+
+/// Marks that are kept of what was changed about a service from outside.
+const MAX_MARKS: usize = 32;
 
 /// Most stacks of one incident, over all its stalls.
 const MAX_STACKS: usize = 64;
@@ -94,6 +99,7 @@ impl Service {
             outside: None,
             pid: speaker.peer.pid,
             stacks: None,
+            marks: VecDeque::new(),
             speaker: Some(speaker),
             seat,
             book,
@@ -101,6 +107,19 @@ impl Service {
             quiet: Quiet::JustStarted,
             last_seen_due_mono_ns: None,
         }
+    }
+
+    /// Something about it was changed from outside.
+    pub(super) fn mark(&mut self, mark: Mark) {
+        self.marks.push_back(mark);
+        if self.marks.len() > MAX_MARKS {
+            self.marks.pop_front();
+        }
+    }
+
+    /// What was changed about it from outside, oldest first.
+    pub(super) fn marks(&self) -> impl Iterator<Item = &Mark> {
+        self.marks.iter()
     }
 
     /// Keeps the stacks of an incident in mind; returns them for naming.
@@ -231,7 +250,12 @@ impl Service {
     }
 
     /// What each rule says of it, and why.
-    pub(super) fn explain(&self, rules: &RuleSet, asked: &[SilenceInfo], now: Now) -> Vec<RuleState> {
+    pub(super) fn explain(
+        &self,
+        rules: &RuleSet,
+        asked: &[SilenceInfo],
+        now: Now,
+    ) -> Vec<RuleState> {
         let judging = Judging {
             rules,
             asked,

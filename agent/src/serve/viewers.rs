@@ -157,10 +157,18 @@ impl Viewers {
             snapshots,
             suppressed,
             dropped: service.dropped,
-            marks: self.marks.clone(),
+            marks: self.marks_of(service),
             ..Extras::default()
         };
         view(service.history.window(), now, extras, &mut self.tallies)
+    }
+
+    /// What changed for all services and for this one, oldest first.
+    fn marks_of(&self, service: &Service) -> Vec<Mark> {
+        let mut marks = self.marks.clone();
+        marks.extend(service.marks().cloned());
+        marks.sort_by_key(|mark| mark.at_unix_ns);
+        marks
     }
 
     fn view_frame(&mut self, service: &Service, evidence: &Evidence, now: Now) -> Arc<[u8]> {

@@ -5,6 +5,7 @@ mod alerts;
 mod budget;
 mod captures;
 mod common;
+mod control;
 mod evidence;
 mod floods;
 mod full_disk;
