@@ -69,7 +69,11 @@ fn one(
     let since = case
         .seconds()
         .take(SECONDS)
-        .take_while(|second| second.at_mono_ns > began_mono_ns);
+        // A second that was mostly before it is not counted.
+        .take_while(|second| {
+            let half_ns = second.interval_ns.unwrap_or(0) / 2;
+            second.at_mono_ns.saturating_sub(half_ns) > began_mono_ns
+        });
     for second in since.filter_map(|second| of.of(second)) {
         ended += u64::from(second.counts.finished);
         errors += u64::from(second.counts.unsuccessful);

@@ -47,9 +47,10 @@ fn check_one(case: &Case<'_>, lane: LaneCase<'_, '_>) -> Option<Finding> {
     let mean_run_s = lane.mean_run_s();
     let capacity = mean_run_s.map(|run_s| latest.limit as f64 / run_s.max(1e-6));
     let wait_s = latest.pending as f64 / ending.max(1e-3);
-    let waits = wait_s >= LONG_WAIT_S && mean_run_s.is_none_or(|run_s| wait_s >= TIMES_RUN * run_s);
+    let is_long =
+        wait_s >= LONG_WAIT_S && mean_run_s.is_none_or(|run_s| wait_s >= TIMES_RUN * run_s);
     let refuses = rejected > 0.0;
-    if !waits && !refuses {
+    if !is_long && !refuses {
         return None;
     }
     let usual_run = lane.usual(|second| {
