@@ -80,10 +80,12 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(partner: SocketAddr) -> Self {
+        let downstream = downstream("partner");
+        downstream.allow_injection();
         Self {
             http: legacy::Client::builder(TokioExecutor::new()).build_http(),
             partner,
-            downstream: downstream("partner"),
+            downstream,
         }
     }
 
