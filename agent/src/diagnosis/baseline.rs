@@ -40,11 +40,11 @@ impl Baseline {
 /// Of an even number of values the higher of the two in the middle. `None` of none.
 pub(crate) fn median(values: &mut [f64]) -> Option<f64> {
     let middle = values.len() / 2;
-    let in_place = (middle < values.len()).then(|| {
-        let (_, median, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
-        *median
-    });
-    in_place
+    if values.is_empty() {
+        return None;
+    }
+    let (_, median, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    Some(*median)
 }
 
 /// The median of the slopes between all pairs of points `(x, y)`: a few wild points do not turn it. `None` of fewer than

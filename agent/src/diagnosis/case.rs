@@ -2,7 +2,7 @@
 
 use ax_wire::{
     hello::Hello,
-    sample::{DownstreamSample, Sample},
+    sample::{DownstreamSample, LagPoint, Sample},
 };
 
 use super::{
@@ -106,11 +106,7 @@ impl<'a> Case<'a> {
     /// What is usual now, for later looks.
     pub(crate) fn keep_usual(&self) -> Before {
         Before {
-            seconds: self
-                .usual
-                .iter()
-                .map(|second| Second::clone(second))
-                .collect(),
+            seconds: self.usual.iter().copied().cloned().collect(),
         }
     }
 
@@ -220,7 +216,7 @@ fn recent_lag(window: Window<'_>) -> RecentLag {
         .saturating_sub(HELD as u64 * 1_000_000_000);
     let newest_first = window.history().lag.iter().rev();
     let points = newest_first.take_while(|point| point.at_mono_ns > oldest);
-    let mut lags: Vec<u64> = points.filter_map(|point| point.lag_ns()).collect();
+    let mut lags: Vec<u64> = points.filter_map(LagPoint::lag_ns).collect();
     lags.sort_unstable();
     RecentLag {
         p99_ns: quantile(&lags, 0.99).unwrap_or(0),

@@ -13,6 +13,7 @@ mod answer;
 mod baseline;
 mod case;
 mod casebook;
+mod follows;
 mod hurt;
 mod jobs;
 mod rank;
