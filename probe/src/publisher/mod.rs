@@ -211,7 +211,8 @@ impl Publisher {
         now_ns: u64,
     ) -> Result<State, LinkError> {
         link.flush()?;
-        for frame in link.receive()? {
+        let mut frames = link.receive()?.into_iter();
+        while let Some(frame) = frames.next() {
             match frame {
                 ToService::Ack(_) => {
                     self.backoff_ns = BACKOFF_MIN_NS;
@@ -227,7 +228,8 @@ impl Publisher {
                         self.sampler.count_dropped();
                     }
                     let controls = Controls::new(self.shared.settings.allow_control);
-                    return Ok(State::Connected { link, controls });
+                    // Whoever waits for this service asks at once: that may have come with the answer.
+                    return self.take_in(link, controls, frames.collect());
                 }
                 ToService::Refused(refused) => return Err(refusal(&link, refused.reason)),
                 ToService::Capture
@@ -256,15 +258,17 @@ impl Publisher {
         for controlled in controls.outcomes() {
             self.tell_controlled(&mut link, controlled);
         }
-        let exchanged = link.flush().and_then(|()| link.receive());
-        match exchanged.and_then(|frames| self.take_in(&mut link, &mut controls, frames)) {
-            Ok(()) => Ok(State::Connected { link, controls }),
-            Err(error) => {
-                self.give_back(link);
-                self.shared.outbox.lock().connected = false;
-                Err(error)
-            }
+        match link.flush().and_then(|()| link.receive()) {
+            Ok(frames) => self.take_in(link, controls, frames),
+            Err(error) => Err(self.part(link, error)),
         }
+    }
+
+    /// Takes back what a connection that has ended was still to carry.
+    fn part(&mut self, link: Link, error: LinkError) -> LinkError {
+        self.give_back(link);
+        self.shared.outbox.lock().connected = false;
+        error
     }
 
     /// Whoever asked is told by the agent where no outcome came.
@@ -274,7 +278,20 @@ impl Publisher {
         }
     }
 
+    /// Does what a connected agent asks for.
     fn take_in(
+        &mut self,
+        mut link: Link,
+        mut controls: Controls,
+        frames: Vec<ToService>,
+    ) -> Result<State, LinkError> {
+        match self.obey(&mut link, &mut controls, frames) {
+            Ok(()) => Ok(State::Connected { link, controls }),
+            Err(error) => Err(self.part(link, error)),
+        }
+    }
+
+    fn obey(
         &mut self,
         link: &mut Link,
         controls: &mut Controls,
