@@ -10,6 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::{clock::Now, history::Outside};
+
 /// Whose members see all services of a system agent.
 pub const GROUP: &str = "ax";
 
@@ -177,6 +179,50 @@ pub(crate) fn is_traced(pid: u32) -> bool {
     tracer.is_some_and(|pid| pid.trim() != "0")
 }
 
+/// What the kernel tells of a process at one instant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Glimpse {
+    at_mono_ns: u64,
+    state: char,
+    cpu_ns: u64,
+}
+
+impl Glimpse {
+    /// `None` where there is no such process, or it may not be looked at. About 20 us.
+    pub(crate) fn of(pid: u32, now: Now) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        Self::parse(&stat, now.mono_ns)
+    }
+
+    fn parse(stat: &str, at_mono_ns: u64) -> Option<Self> {
+        // The name of the program stands in brackets and may hold any, so the fields begin after the last.
+        let (_, fields) = stat.rsplit_once(')')?;
+        let mut fields = fields.split_ascii_whitespace();
+        let state = fields.next()?.chars().next()?;
+        let mut ticks = fields.skip(10).map(str::parse::<u64>);
+        let (user, system) = (ticks.next()?.ok()?, ticks.next()?.ok()?);
+        let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+        Some(Self {
+            at_mono_ns,
+            state,
+            cpu_ns: (user + system).saturating_mul(tick_ns),
+        })
+    }
+
+    /// What it did since an earlier look.
+    pub(crate) fn since(self, before: Option<Self>) -> Outside {
+        let cpus_used = before.and_then(|before| {
+            let passed_ns = self.at_mono_ns.checked_sub(before.at_mono_ns)?;
+            let used_ns = self.cpu_ns.checked_sub(before.cpu_ns)?;
+            (passed_ns > 0).then(|| used_ns as f64 / passed_ns as f64)
+        });
+        Outside {
+            state: self.state,
+            cpus_used,
+        }
+    }
+}
+
 /// Whether a process is there and no zombie.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -239,6 +285,22 @@ mod tests {
         assert!(quota.take(3, "connections").is_err(), "three in all");
         drop(of_one);
         quota.take(1, "connections").expect("is free again");
+    }
+
+    #[test]
+    fn a_glimpse_says_the_state_and_the_cpu_used_since_the_last() {
+        let stat = |state: char, user: u64| {
+            format!("7 (we)ird) name) {state} 1 7 7 0 -1 4194304 1 2 3 4 {user} 50 0 0 20 0 3")
+        };
+        let before = Glimpse::parse(&stat('S', 100), 1_000_000_000).expect("parses");
+        let after = Glimpse::parse(&stat('T', 150), 2_000_000_000).expect("parses");
+        let seen = after.since(Some(before));
+        assert_eq!(seen.state, 'T');
+        let cpus = seen.cpus_used.expect("two looks");
+        let tick_s = 1.0 / rustix::param::clock_ticks_per_second() as f64;
+        assert!((cpus - 50.0 * tick_s).abs() < 1e-9, "{cpus}");
+        assert_eq!(before.since(None).cpus_used, None);
+        assert_eq!(Glimpse::parse("nonsense", 1), None);
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! Where the agent listens, and how much it takes and keeps.
 
-use std::{env, path::PathBuf, time::Duration};
+pub mod file;
+pub(crate) mod table;
+pub(crate) mod units;
+
+use std::{env, path::PathBuf, sync::Arc, time::Duration};
 
 use ax_wire::{
     snapshot_file::{self, Access},
@@ -8,10 +12,9 @@ use ax_wire::{
     view::Backfill,
 };
 
-use crate::{
-    alert::{self, Rule},
-    snapshot,
-};
+use tokio::sync::Notify;
+
+use crate::{alert::RuleSet, snapshot};
 
 /// How many connections are open at once, services and viewers together. Each costs a task and a read buffer that
 /// grows to the longest frame it has seen.
@@ -78,6 +81,9 @@ pub const MAX_LAG_POINTS: usize = 1_024;
 /// Moves of a lane's limit that one sample tells.
 pub const MAX_LIMIT_MOVES: usize = 32;
 
+/// Bands of priorities that a lane's queue is told by: twice what a scheduler has.
+pub const MAX_QUEUE_BANDS: usize = 8;
+
 /// Events of one batch: as many as a probe keeps for an agent.
 pub const MAX_EVENTS: usize = 1_024;
 
@@ -116,8 +122,15 @@ pub struct Config {
     pub viewer_queue_frames: usize,
     /// Where snapshots go, and how many.
     pub snapshots: snapshot::Settings,
-    /// What is an alert.
-    pub rules: Vec<Rule>,
+    /// What is an alert, and what it does.
+    pub rules: RuleSet,
+    /// The file that `rules` and others come from: looked at once a second, and read anew when it has changed. It need not
+    /// be there. `None`: what is here stays.
+    pub file: Option<PathBuf>,
+    /// Why `file` was not taken at the start, for viewers; what is built in is in force instead.
+    pub problem: Option<String>,
+    /// Has `file` read anew at once, changed or not.
+    pub reload: Arc<Notify>,
     /// Charts that an earlier agent kept, as its viewers have them: an agent in an `ax-top` ends with it, and the next one
     /// goes on with these.
     pub earlier: Vec<Backfill>,
@@ -175,7 +188,10 @@ impl Config {
             handshake_timeout: DEFAULT_HANDSHAKE_TIMEOUT,
             viewer_queue_frames: DEFAULT_VIEWER_QUEUE_FRAMES,
             snapshots: snapshot::Settings::in_folder(snapshot_file::default_folder().ok()),
-            rules: alert::default_rules(),
+            rules: RuleSet::default(),
+            file: None,
+            problem: None,
+            reload: Arc::default(),
             earlier: Vec::new(),
             quiet: DEFAULT_QUIET,
             embedded: false,

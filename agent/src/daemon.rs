@@ -1,6 +1,6 @@
 //! The agent as a daemon: `ax-agent`.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use ax_wire::socket::SYSTEM_SOCKET;
 use clap::Parser;
@@ -8,7 +8,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
-use crate::{Agent, BindError, Config, symbol};
+use crate::{
+    Agent, BindError, Config,
+    config::file::{self, FileConfig, FileError},
+    symbol,
+};
 
 /// It ended because it was told to.
 pub const EXIT_OK: u8 = 0;
@@ -22,11 +26,18 @@ pub const EXIT_USAGE: u8 = 64;
 /// Another agent already serves that folder (`EX_TEMPFAIL`: try again when it has ended).
 pub const EXIT_ALREADY_RUNNING: u8 = 75;
 
+/// The configuration file is wrong (`EX_CONFIG`); what is said tells where.
+pub const EXIT_CONFIG: u8 = 78;
+
 /// Gathers what services of this host measure, and shows it to ax-top.
 ///
 /// Its lock, `agent.lock`, stays beside the socket when it ends; the next agent takes it over.
 ///
-/// Exit codes: 0 ended by a signal, 1 failure, 64 wrong usage, 75 another agent is running.
+/// SIGHUP has the configuration file read again; a change to it is noticed by itself within a second or two. A file that
+/// is wrong by then changes nothing, and the log says where.
+///
+/// Exit codes: 0 ended by a signal, 1 failure, 64 wrong usage, 75 another agent is running, 78 the configuration file is
+/// wrong.
 #[derive(Debug, Parser)]
 #[command(name = "ax-agent", version)]
 struct Args {
@@ -39,6 +50,16 @@ struct Args {
     /// and the group `ax` see all. To be run as root
     #[arg(long)]
     system: bool,
+
+    /// Configuration file: rules, what they do, silences, snapshots; by default `ax/agent.toml` in `$XDG_CONFIG_HOME` or
+    /// ~/.config, or /etc/ax/agent.toml with --system, where it is there. `ax-top rules --print-default` prints the rules
+    /// that are built in
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Say whether the configuration file is right, and end
+    #[arg(long)]
+    check_config: bool,
 
     /// Folder for snapshots, ours alone; by default `ax-snapshots` in `$STATE_DIRECTORY`, else `ax/snapshots` in
     /// `$XDG_STATE_HOME` or ~/.local/state
@@ -89,12 +110,18 @@ pub fn main() -> ExitCode {
         .with_env_filter(EnvFilter::new(&args.log))
         .with_writer(std::io::stderr)
         .init();
-    match serve(args) {
+    let done = if args.check_config {
+        check(&args)
+    } else {
+        serve(args)
+    };
+    match done {
         Ok(()) => EXIT_OK.into(),
         Err(error) => {
             eprintln!("ax-agent: {error}");
             let code = match error {
                 Failure::Bind(BindError::AlreadyRunning { .. }) => EXIT_ALREADY_RUNNING,
+                Failure::Config(_) => EXIT_CONFIG,
                 Failure::Bind(_) | Failure::Runtime(_) => EXIT_FAILURE,
             };
             code.into()
@@ -106,26 +133,70 @@ pub fn main() -> ExitCode {
 enum Failure {
     #[error(transparent)]
     Bind(#[from] BindError),
+    #[error("the configuration is not taken:\n{0}")]
+    Config(#[from] FileError),
     #[error("cannot start: {0}")]
     Runtime(#[from] std::io::Error),
 }
 
-/// What the arguments come to.
-fn config(args: Args) -> Config {
+/// The file that is looked at, and what it says. One that nobody named need not be there.
+fn read_file(args: &Args) -> Result<(Option<PathBuf>, Option<FileConfig>), FileError> {
+    let named = args.config.is_some();
+    let path = args.config.clone().or_else(|| file::default_file(args.system));
+    let read = path.as_deref().map(file::read).transpose();
+    match read {
+        Err(error) if error.is_missing() && !named => Ok((path, None)),
+        read => Ok((path, read?)),
+    }
+}
+
+/// Says what is to be said of the file.
+fn check(args: &Args) -> Result<(), Failure> {
+    let (path, read) = read_file(args)?;
+    let path = path.map_or_else(|| "no file is known".to_owned(), |path| path.display().to_string());
+    let Some(read) = read else {
+        println!("{path}: there is none; the rules that are built in are in force");
+        return Ok(());
+    };
+    let rules = read.rules.enabled().count();
+    let off = read.rules.rules.len() - rules;
+    let silences = read.rules.silences.len();
+    println!("{path}: right; rules on {rules}, off {off}, silences {silences}");
+    for warning in read.rules.warnings() {
+        println!("warning: {warning}");
+    }
+    Ok(())
+}
+
+/// What the arguments and the file come to.
+fn config(args: Args) -> Result<Config, FileError> {
+    let (path, read) = read_file(&args)?;
     let mut config = match (args.system, args.socket) {
         (true, socket) => Config::system(socket.unwrap_or_else(|| SYSTEM_SOCKET.into())),
         (false, Some(socket)) => Config::at(socket),
         (false, None) => Config::per_user(),
     };
+    match (&path, read) {
+        (Some(path), Some(read)) => {
+            config.apply(read);
+            tracing::info!("configuration: {}", path.display());
+        }
+        (Some(path), None) => tracing::info!("no configuration at {}", path.display()),
+        (None, _) => tracing::info!("no place for a configuration is known"),
+    }
+    config.file = path;
     if args.snapshots.is_some() {
         config.snapshots.folder = args.snapshots;
     }
     config.snapshots.symbolizer = Some(symbol::OWN_PROGRAM.into());
-    config
+    Ok(config)
 }
 
 fn serve(args: Args) -> Result<(), Failure> {
-    let config = config(args);
+    let config = config(args)?;
+    for warning in config.rules.warnings() {
+        tracing::warn!("{warning}");
+    }
     if let Some(folder) = &config.snapshots.folder {
         tracing::info!("snapshots go to {}", folder.display());
     } else {
@@ -140,13 +211,16 @@ fn serve(args: Args) -> Result<(), Failure> {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hang_up = signal(SignalKind::hangup())?;
+        let reload = Arc::clone(&config.reload);
         let agent = Agent::bind(config)?;
         tracing::info!("listening on {}", agent.socket().display());
         let signalled = async {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-                _ = hang_up.recv() => {}
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => break,
+                    _ = terminate.recv() => break,
+                    _ = hang_up.recv() => reload.notify_one(),
+                }
             }
             tracing::info!("stopping");
             stop.cancel();

@@ -6,6 +6,8 @@
 //! | histograms of the last minute | 7 slots, three a type | 11 MiB (each slot full), 1 MiB for 50 real types |
 //! | lag points of the last minute | 8,192 | 0.5 MiB |
 //! | histograms of downstreams | two each, like those of types | 4 MiB (65 of them, each slot full), 0.1 MiB for five real ones |
+//! | histograms of the 14 minutes before | 5 slots, three a type | 8 MiB (each slot full), 0.5 MiB for 50 real types |
+//! | traces of jobs worth a look | 300 | 3 MiB |
 //! | stalls, observer gaps | 64 each | 30 KiB |
 //! | charts that another agent, or the service itself, kept before | 1,024 seconds | 0.3 MiB (4 workers) |
 //!
@@ -14,7 +16,10 @@
 
 mod buckets;
 mod change;
+mod compared;
 mod downstreams;
+mod host;
+mod kept;
 mod recent;
 mod roster;
 mod second;
@@ -34,10 +39,12 @@ use ax_wire::{
 pub use self::{
     buckets::{Brief, Bucket, SparseHistogram, Tally},
     change::Change,
-    second::{Counts, LaneSecond, Second, TypeSecond},
+    host::HostSecond,
+    second::{Counts, DownstreamSecond, LaneSecond, Second, TypeSecond},
 };
 pub(crate) use self::{
     downstreams::Downstreams,
+    kept::{Kept, merge},
     recent::Recent,
     roster::{Entry, Roster},
     stalls::{Stalls, TrackedStall},
@@ -98,6 +105,15 @@ pub(crate) struct Type {
     pub(crate) run_p99: Trend,
 }
 
+/// What the kernel tells the agent of a process that does not speak.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outside {
+    /// Scheduling state letter of its main thread: `T` where it is stopped.
+    pub state: char,
+    /// CPUs that it used since the last look; `None` at the first one.
+    pub cpus_used: Option<f64>,
+}
+
 /// One start of one service, connected or gone.
 #[derive(Debug)]
 pub struct ServiceHistory {
@@ -105,6 +121,8 @@ pub struct ServiceHistory {
     pub(crate) uid: u32,
     pub(crate) clock: ClockAnchor,
     link: Link,
+    /// The next instance of the service is there.
+    succeeded: bool,
     last_seen: Now,
     /// When the last sample came, or the connection if none has come on it yet.
     heard_mono_ns: u64,
@@ -118,6 +136,8 @@ pub struct ServiceHistory {
     pub(crate) before: Option<Sample>,
     pub(crate) stalls: Stalls,
     pub(crate) gaps: VecDeque<ObserverGap>,
+    outside: Option<Outside>,
+    pub(crate) kept: Kept,
     /// See [`Self::recall`].
     pub(crate) earlier: Vec<Point>,
     tally: Tally,
@@ -132,6 +152,7 @@ impl ServiceHistory {
             hello,
             uid,
             link: Link::Connected,
+            succeeded: false,
             last_seen: now,
             heard_mono_ns: now.mono_ns,
             seconds: VecDeque::new(),
@@ -143,6 +164,8 @@ impl ServiceHistory {
             before: None,
             stalls: Stalls::default(),
             gaps: VecDeque::new(),
+            outside: None,
+            kept: Kept::default(),
             earlier: Vec::new(),
             tally: Tally::default(),
         }
@@ -206,9 +229,14 @@ impl ServiceHistory {
         self.take_types(types, histograms, &mut second, &mut folded);
         if let Some(latest) = &self.latest {
             let (when, samples) = ((at, number), &latest.downstreams);
-            folded += self
-                .downstreams
-                .take(when, samples, downstreams, &mut self.tally);
+            let before = self.before.as_ref().map(|before| &*before.downstreams);
+            folded += self.downstreams.take(
+                when,
+                (before, samples),
+                downstreams,
+                &mut second.downstreams,
+                &mut self.tally,
+            );
         }
         second.shrink();
         self.seconds.push_back(second);
@@ -233,10 +261,21 @@ impl ServiceHistory {
                         self.gaps.pop_front();
                     }
                 }
-                // Of use beside an incident only, where the hub keeps it.
-                Event::Stack(_) | Event::Unknown => {}
+                Event::Stack(stack) => self.stalls.saw_stack(&stack),
+                Event::Unknown => {}
+                Event::Exemplar(exemplar) => self.kept.keep(*exemplar),
             }
         }
+    }
+
+    /// What the kernel tells the agent of the process while it does not speak; `None`: nothing, or it speaks.
+    pub fn seen_from_outside(&mut self, outside: Option<Outside>) {
+        self.outside = outside;
+    }
+
+    /// See [`Self::seen_from_outside`].
+    pub(crate) fn outside(&self) -> Option<Outside> {
+        self.outside
     }
 
     /// The service ends on purpose.
@@ -284,10 +323,15 @@ impl ServiceHistory {
         (self.link == Link::Connected).then_some(silent_ns)
     }
 
-    /// For how long it has been gone without a goodbye.
+    /// The next instance of the service has come, so that nobody need look for this one.
+    pub(crate) fn succeeded(&mut self) {
+        self.succeeded = true;
+    }
+
+    /// For how long it has been gone without a goodbye, and without another instance in its place.
     pub(crate) fn lost_ns(&self, now: Now) -> Option<u64> {
         let gone_ns = now.mono_ns.saturating_sub(self.last_seen.mono_ns);
-        (self.link == Link::Lost).then_some(gone_ns.max(1))
+        (self.link == Link::Lost && !self.succeeded).then_some(gone_ns.max(1))
     }
 
     /// One line about it.
@@ -333,7 +377,12 @@ impl ServiceHistory {
         let types = self.types.entries().iter().map(|entry| &entry.value);
         let recent = types.flat_map(|known| [&known.queue_wait, &known.run, &known.poll]);
         let recent: usize = recent.map(Recent::bytes).sum();
-        seconds + recent + self.downstreams.bytes() + self.lag.len() * size_of::<LagPoint>()
+        let traces = self.kept.bytes();
+        seconds
+            + recent
+            + self.downstreams.bytes()
+            + traces
+            + self.lag.len() * size_of::<LagPoint>()
     }
 
     /// Forgets the older half of the seconds, and histograms that are not of the last ten seconds. Returns how many
@@ -348,6 +397,7 @@ impl ServiceHistory {
             known.poll.forget_slots();
         }
         self.downstreams.forget_slots();
+        self.kept.forget_half();
         half as u64
     }
 

@@ -5,6 +5,7 @@ use ax_wire::{
     LatencyHistogram,
     event::{Event, Events, Stall},
     hello::{Hello, RuntimeInfo},
+    rules::SilenceRequest,
     sample::{
         DownstreamSample, JobCounters, LaneSample, RuntimeSample, Sample, TaskRef, ThreadSample,
         TypeSample,
@@ -16,14 +17,20 @@ use ax_wire::{
 use crate::{
     config::{
         MAX_CALLERS, MAX_CALLS, MAX_DOWNSTREAMS, MAX_EVENTS, MAX_LAG_POINTS, MAX_LANES,
-        MAX_LIMIT_MOVES, MAX_ROUTES, MAX_RUNTIMES, MAX_TYPES, MAX_WORKERS,
+        MAX_LIMIT_MOVES, MAX_QUEUE_BANDS, MAX_ROUTES, MAX_RUNTIMES, MAX_TYPES, MAX_WORKERS,
     },
     history::SparseHistogram,
     text::{clean, clean_some},
 };
 
-pub(crate) use self::incident::clean_incident;
+use self::answers::clean_exemplar;
+pub(crate) use self::{
+    answers::{clean_action, clean_answer, clean_controlled, clean_question},
+    incident::clean_incident,
+};
 
+mod answers;
+mod diagnosed;
 mod incident;
 #[cfg(test)]
 mod tests;
@@ -33,6 +40,14 @@ const MAX_OWN_POINTS: usize = 600;
 
 /// Features that a service may name.
 const MAX_FEATURES: usize = 32;
+
+/// Cleans what a viewer asks to be silent: other viewers read it, and logs.
+pub(crate) fn clean_silence(request: &mut SilenceRequest) {
+    clean_some(&mut request.rule);
+    clean_some(&mut request.service);
+    clean_some(&mut request.subject);
+    clean(&mut request.reason);
+}
 
 /// A sample that can be kept.
 #[derive(Debug)]
@@ -115,6 +130,7 @@ impl From<Sample> for CleanSample {
         for downstream in &mut sample.downstreams {
             clean_downstream(downstream, &mut folded);
         }
+        diagnosed::clean_facts(&mut sample, &mut folded);
         let histograms = sample.types.iter_mut().map(TypeHistograms::take).collect();
         let downstreams = sample.downstreams.iter_mut();
         let downstreams = downstreams.map(DownstreamHistograms::take).collect();
@@ -161,6 +177,7 @@ pub(crate) fn clean_events(events: &mut Events) -> u64 {
         match event {
             Event::StallBegan(stall) | Event::StallEnded(stall) => clean_stall(stall),
             Event::Stack(stack) => clean_stack(stack),
+            Event::Exemplar(exemplar) => clean_exemplar(exemplar, &mut folded),
             Event::ObserverNotScheduled(_) | Event::Unknown => {}
         }
     }
@@ -201,6 +218,9 @@ fn clean_lane(lane: &mut LaneSample, folded: &mut u64) {
     clean(&mut lane.name);
     clean_counters(&mut lane.counters);
     cut_oldest(&mut lane.limit_moves, MAX_LIMIT_MOVES, folded);
+    if let Some(queue) = &mut lane.queue {
+        cut(queue, MAX_QUEUE_BANDS, folded);
+    }
 }
 
 fn clean_downstream(downstream: &mut DownstreamSample, folded: &mut u64) {

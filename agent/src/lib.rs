@@ -38,6 +38,7 @@ pub mod alert;
 pub mod clock;
 pub mod config;
 mod daemon;
+pub mod diagnosis;
 pub mod history;
 mod ingest;
 mod serve;

@@ -1,11 +1,14 @@
 //! Connections, and the task that owns what they are about.
 
 mod connection;
+mod controls;
 mod evidence;
 mod hub;
 mod lines;
 mod memory;
 mod message;
+mod questions;
+mod reload;
 mod restart;
 mod service;
 mod viewers;
@@ -97,6 +100,7 @@ impl Agent {
         let stop = stop.child_token();
         let (handle, hub) = Hub::new(config.clone(), stop.clone());
         let hub = tokio::spawn(hub.run());
+        let (file, reload) = (config.file.clone(), Arc::clone(&config.reload));
         let server = Server {
             connections: Quota::new(config.max_connections, config.max_connections_of_user),
             long_lines: Quota::new(
@@ -111,9 +115,16 @@ impl Agent {
             tasks: TaskTracker::new(),
             stop: stop.clone(),
         };
+        let reloading = async {
+            match file {
+                Some(file) => reload::watch(file.into(), reload, server.hub.clone()).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = stop.cancelled() => {}
             () = server.accept(&listener) => {}
+            () = reloading => {}
         }
         drop(listener);
         drop(socket);

@@ -5,7 +5,7 @@
 //! - `store`: the thread that writes, lists and prunes the files, so that a slow disk holds up nothing else;
 //! - here: what goes into one.
 //!
-//! Limits and counts belong to a service's user and name, so that neither a reconnect nor a restart begins them anew;
+//! Limits and counts belong to a service's user, name and seat (see `ServiceKey`), so that neither a reconnect nor a restart begins them anew;
 //! after a restart of the agent they are taken from the files.
 
 pub(crate) mod limits;
@@ -109,11 +109,27 @@ impl Settings {
     }
 }
 
-/// A service over its restarts: its user and its name.
+/// A service over its restarts: its user, its name, and its seat among the instances of that name.
+///
+/// An instance that comes takes the lowest seat that no connected one has, so that a restart goes on with the limits of
+/// the one before it, while several at once have limits and lists of their own. How many seats there are is bounded by how
+/// many were ever connected at once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ServiceKey {
     pub(crate) uid: u32,
     pub(crate) name: String,
+    pub(crate) seat: u32,
+}
+
+impl ServiceKey {
+    /// The first seat: a file on disk does not tell which one it was of.
+    pub(crate) fn first(uid: u32, name: &str) -> Self {
+        Self {
+            uid,
+            name: name.to_owned(),
+            seat: 0,
+        }
+    }
 }
 
 /// Everything that the agent knows of a service at this moment, around what the service itself took down.

@@ -69,6 +69,7 @@ pub fn view(window: Window<'_>, now: Now, extras: Extras, tallies: &mut Tallies)
         dropped: change.map_or_else(Dropped::default, |change| change.latest().dropped),
         agent_dropped: extras.dropped,
         point: history.seconds.back().map(|second| second.point.clone()),
+        newest: window.newest_second(tallies),
     }
 }
 
@@ -162,6 +163,10 @@ fn lanes(window: Window<'_>, quantiles: &WindowQuantiles<'_>) -> Vec<LaneView> {
                 paused: lane.paused,
                 overload: lane.overload,
                 limit_moves: limit_moves(&lane.limit_moves, window.history().clock),
+                preempted_total: lane.preempted_total,
+                queue: lane.queue.clone(),
+                waiting_for: lane.waiting_for,
+                retrying: lane.retrying,
             }
         })
         .collect()

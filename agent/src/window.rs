@@ -4,6 +4,8 @@
 //! "The window" is the last minute before the newest sample. It does not move on while a service is silent: what was
 //! last known of it stays, and [`ServiceHistory::state`] says that it is old.
 
+mod newest;
+
 use ax_wire::{
     hello::Hello,
     sample::LagPoint,

@@ -81,6 +81,7 @@ impl Database {
             _folder: folder,
         });
         let downstream = downstream("sqlite");
+        downstream.allow_injection();
         let shown = Arc::downgrade(&pool);
         downstream.show_pool(move || {
             let idle = shown.upgrade()?.permits.available_permits();

@@ -48,6 +48,11 @@ impl Lanes {
         })
     }
 
+    /// The scheduler, for lanes and jobs beside these.
+    pub(crate) fn scheduler(&self) -> &Scheduler {
+        &self.scheduler
+    }
+
     /// Sends a push message to one device.
     pub(crate) fn send_push(&self) -> Result<JobHandle<()>, SubmitError> {
         self.scheduler

@@ -1,11 +1,18 @@
 //! The external API that lane `api` calls: a second HTTP server on loopback, on a thread and a runtime of its own, so
 //! that it stands for somebody else's service.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use ax_scheduler::{Downstream, downstream, trace};
-use axum::{Router, routing::get};
+use axum::{Router, extract::State, routing::get};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::{Request, body::Bytes};
 use hyper_util::{
@@ -14,20 +21,35 @@ use hyper_util::{
 };
 use tokio::{net::TcpListener, sync::oneshot};
 
+/// How much longer than usual the partner takes. Clones are the same one.
+#[derive(Clone, Default)]
+pub(crate) struct Slowness(Arc<AtomicU64>);
+
+impl Slowness {
+    /// From now on it takes so much longer.
+    pub(crate) fn set(&self, longer: Duration) {
+        self.0.store(longer.as_millis() as u64, Relaxed);
+    }
+
+    fn get(&self) -> Duration {
+        Duration::from_millis(self.0.load(Relaxed))
+    }
+}
+
 /// Starts the partner's server, which lives as long as the process.
-pub(crate) async fn start() -> anyhow::Result<SocketAddr> {
+pub(crate) async fn start(slowness: Slowness) -> anyhow::Result<SocketAddr> {
     let (tell, told) = oneshot::channel();
     std::thread::Builder::new()
         .name("demo-partner".into())
         .spawn(move || {
             // The receiver learns of a failure by the dropped sender as well.
-            let _ = serve(tell);
+            let _ = serve(tell, slowness);
         })
         .context("cannot start a thread")?;
     told.await.context("the partner's server did not start")
 }
 
-fn serve(tell: oneshot::Sender<SocketAddr>) -> anyhow::Result<()> {
+fn serve(tell: oneshot::Sender<SocketAddr>, slowness: Slowness) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -36,14 +58,15 @@ fn serve(tell: oneshot::Sender<SocketAddr>) -> anyhow::Result<()> {
         if tell.send(listener.local_addr()?).is_err() {
             return Ok(());
         }
-        let app = Router::new().route("/rate", get(rate));
+        let app = Router::new().route("/rate", get(rate)).with_state(slowness);
         axum::serve(listener, app).await?;
         anyhow::Ok(())
     })
 }
 
-async fn rate() -> String {
-    tokio::time::sleep(Duration::from_micros(fastrand::u64(20_000..60_000))).await;
+async fn rate(State(slowness): State<Slowness>) -> String {
+    let usual = Duration::from_micros(fastrand::u64(20_000..60_000));
+    tokio::time::sleep(usual + slowness.get()).await;
     format!("{:.4}", 1.0 + fastrand::f64() / 10.0)
 }
 
@@ -57,10 +80,12 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(partner: SocketAddr) -> Self {
+        let downstream = downstream("partner");
+        downstream.allow_injection();
         Self {
             http: legacy::Client::builder(TokioExecutor::new()).build_http(),
             partner,
-            downstream: downstream("partner"),
+            downstream,
         }
     }
 

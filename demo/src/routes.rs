@@ -11,7 +11,7 @@ use axum::{
     routing::{get, post},
 };
 
-use crate::{fault, lanes::Lanes};
+use crate::{fault::block::Block, lanes::Lanes};
 
 #[derive(Clone)]
 struct App {
@@ -73,7 +73,7 @@ async fn report(State(app): State<App>) -> Response {
     .await
 }
 
-async fn block(State(app): State<App>, Query(block): Query<fault::Block>) -> Response {
+async fn block(State(app): State<App>, Query(block): Query<Block>) -> Response {
     match block.start(app.workers) {
         Ok(started) => Json(started).into_response(),
         Err(error) => (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),

@@ -23,6 +23,7 @@
 //! [`EVENTS`], [`RECENT_LAG_POINTS`], [`HISTORY_POINTS`], [`OUT_BUFFER_BYTES`], [`MAX_REPLY_BYTES`],
 //! [`MAX_BAGGAGE_BYTES`](trace::MAX_BAGGAGE_BYTES) for each trace. A figure that cannot be had is unknown, never zero.
 
+mod cgroup;
 pub mod clock;
 mod elf;
 pub mod histogram;
@@ -38,7 +39,9 @@ pub mod source;
 mod spawn;
 mod stack;
 mod stall;
+mod syscalls;
 pub mod task_type;
+mod thread_groups;
 mod threads;
 pub mod trace;
 mod watchdog;

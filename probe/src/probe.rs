@@ -192,6 +192,7 @@ impl Probe {
                 timer_probe: None,
                 blocking_probe: true,
                 stacks: false,
+                allow_control: false,
                 limits: Limits {
                     cooldown_ns: duration_ns(DEFAULT_SNAPSHOT_COOLDOWN),
                     quiet_start_ns: duration_ns(DEFAULT_QUIET_START),
@@ -379,6 +380,15 @@ impl Builder {
     ///   unless it is told not to (`handle SIG64 nostop noprint` in gdb).
     pub fn stacks(mut self, on: bool) -> Self {
         self.settings.stacks = on;
+        self
+    }
+
+    /// Whether the service's own user and root may change it from the dashboard while it runs: pause, resume and resize a
+    /// lane, cancel and retry a job, delay a downstream that [allows it](https://docs.rs/ax-scheduler) besides. Off unless
+    /// set: every order is then refused, and the dashboard says so. Each order is logged with its outcome, as a `tracing`
+    /// warning; they are carried out on a thread of their own, `ax-control`, which the first order starts.
+    pub fn allow_control(mut self, on: bool) -> Self {
+        self.settings.allow_control = on;
         self
     }
 

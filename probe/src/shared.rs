@@ -36,6 +36,7 @@ pub(crate) struct Settings {
     pub(crate) timer_probe: Option<bool>,
     pub(crate) blocking_probe: bool,
     pub(crate) stacks: bool,
+    pub(crate) allow_control: bool,
     pub(crate) limits: Limits,
     pub(crate) recorder_bytes: usize,
     /// `None`: the default folder.

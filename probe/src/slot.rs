@@ -343,6 +343,14 @@ pub(crate) fn by_worker(slots: &[Arc<Slot>]) -> ByWorker<'_> {
     by_worker
 }
 
+/// For how long each job that is being polled has been.
+pub(crate) fn poll_ages(slots: &[Arc<Slot>], now_ns: u64) -> HashMap<JobId, u64> {
+    let polls = slots.iter().filter_map(|slot| slot.poll_in_progress());
+    polls
+        .filter_map(|poll| Some((poll.subject.job?, now_ns.saturating_sub(poll.start_ns))))
+        .collect()
+}
+
 /// Threads that found [`MAX_THREADS`] slots taken.
 pub(crate) fn unseen_total() -> u64 {
     UNSEEN.load(Relaxed)

@@ -306,3 +306,13 @@ fn a_start_is_quiet_and_says_so() {
             .any(|frame| matches!(frame, ToAgent::Incident(_)))
     );
 }
+
+/// Whoever has waited for a service asks in the moment in which it is there.
+#[test]
+fn what_is_asked_with_the_greeting_is_answered() {
+    let _turn = turn();
+    let agent = FakeAgent::start_as(Manners::CapturesAtOnce);
+    let service = Service::start(&agent.socket(), |probe| probe);
+    assert_eq!(incident_of(&agent).reason, Reason::Capture);
+    service.probe.shutdown();
+}

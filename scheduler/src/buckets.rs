@@ -236,6 +236,14 @@ impl<T: Queued> Buckets<T> {
             .flat_map(Fifo::iter)
     }
 
+    /// Each priority that is not empty: the priority, since when its head has been ready, and its jobs in their order.
+    pub(crate) fn heads(&self) -> impl Iterator<Item = (u8, u64, impl Iterator<Item = &T>)> {
+        descending(self.filled).map(|priority| {
+            let at = usize::from(priority);
+            (priority, self.heads_ns[at], self.fifos[at].iter())
+        })
+    }
+
     /// Each priority that is not empty, highest first: the priority, how many, and those in the order of their turn.
     pub(crate) fn levels(
         &self,

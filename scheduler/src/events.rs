@@ -58,6 +58,10 @@ pub enum JobEventKind {
     Cancelled,
     /// Not accepted.
     Rejected,
+    /// Was queued, and with it the queue of its lane has passed its high-water mark
+    /// ([`LaneBuilder::high_water_percent`](crate::lane::LaneBuilder::high_water_percent)): an event of the lane, which
+    /// the job merely set off.
+    HighWater,
 }
 
 impl JobEventKind {
@@ -77,6 +81,7 @@ impl JobEventKind {
             Self::TimedOut => "timed out",
             Self::Cancelled => "cancelled",
             Self::Rejected => "rejected",
+            Self::HighWater => "high water",
         }
     }
 
@@ -89,6 +94,7 @@ impl JobEventKind {
                 | Self::Failed
                 | Self::TimedOut
                 | Self::Rejected
+                | Self::HighWater
         )
     }
 }

@@ -160,7 +160,7 @@ impl Hub {
     pub(crate) fn wait(self: &Arc<Self>, waiting: Waiting) {
         let job = Arc::clone(&waiting.job);
         let (kind, until_ns) = (waiting.kind, waiting.until_ns);
-        self.ledger.lock().wait(waiting);
+        self.ledger.lock().put(waiting);
         if kind == WaitKind::Person {
             self.ensure_timer();
         } else {
@@ -196,11 +196,9 @@ impl Hub {
             if at_ns > now_ns {
                 lane.count_deferred();
                 let mut ledger = hub.ledger.lock();
-                let waiting = ledger.waiting.get_mut(&job.header().id)?;
-                waiting.kind = WaitKind::Budget;
-                waiting.until_ns = at_ns;
+                let waits = ledger.wait_on(job.header().id, WaitKind::Budget, at_ns);
                 drop(ledger);
-                return Some((Due { job, stage }, at_ns));
+                return waits.then_some((Due { job, stage }, at_ns));
             }
         }
         let waiting = hub.ledger.lock().remove(job.header().id)?;

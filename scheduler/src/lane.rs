@@ -223,8 +223,9 @@ impl<'a> LaneBuilder<'a> {
         self
     }
 
-    /// The share of the capacity, in number or bytes, at which the queue is said to be filling up, by a warning through
-    /// `tracing` and a count: [`DEFAULT_HIGH_WATER_PERCENT`] unless set, 1 to 100. Said once, and again after the queue
+    /// The share of the capacity, in number or bytes, at which the queue is said to be filling up, by an event
+    /// ([`JobEventKind::HighWater`](crate::JobEventKind::HighWater)), which is a warning through `tracing` too, and a
+    /// count: [`DEFAULT_HIGH_WATER_PERCENT`] unless set, 1 to 100. Said once, and again after the queue
     /// has been below three quarters of the mark.
     pub fn high_water_percent(mut self, percent: u8) -> Self {
         self.settings.high_water_percent = percent;

@@ -36,6 +36,17 @@ pub enum WaitKind {
     Person,
 }
 
+impl WaitKind {
+    /// All that exist, in the order of their numbers.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Dependencies,
+        Self::Time,
+        Self::Retry,
+        Self::Budget,
+        Self::Person,
+    ];
+}
+
 /// What must end before a job is ready.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Dep {
@@ -51,7 +62,7 @@ pub(crate) struct Waiting {
     /// 0 where no time was set.
     pub(crate) until_ns: u64,
     pub(crate) unmet: HashSet<Dep>,
-    any: bool,
+    pub(crate) any: bool,
     /// How the last attempt ended, in words.
     pub(crate) reason: Option<Arc<str>>,
     /// How the last attempt ended: what the handle is told when the job is dropped from the manual list.
@@ -129,6 +140,8 @@ pub(crate) struct Ledger {
     /// Of these, those that wait for a person.
     pub(crate) manual: BTreeSet<JobId>,
     dependents: HashMap<Dep, HashSet<JobId>>,
+    /// The jobs that others wait for, of which some run or are queued.
+    pub(crate) awaited: HashMap<JobId, Arc<dyn Job>>,
     names: HashMap<Arc<str>, Named>,
     keys: HashMap<Arc<str>, Arc<dyn Job>>,
     /// Jobs with a name or key, by the time of their end.
@@ -138,7 +151,8 @@ pub(crate) struct Ledger {
 /// Where a dependency stands.
 enum Standing {
     Met,
-    Open(Dep),
+    /// The job, where there is one yet.
+    Open(Dep, Option<Arc<dyn Job>>),
     Failed(Arc<DependencyFailure>),
 }
 
@@ -165,13 +179,15 @@ impl Ledger {
             });
         }
         let mut unmet = HashSet::new();
+        let mut awaited = Vec::new();
         let mut met = false;
         let mut failure = None;
         for dependency in submit.after {
             match self.standing(header, name.as_ref(), dependency)? {
                 Standing::Met => met = true,
-                Standing::Open(dep) => {
+                Standing::Open(dep, job) => {
                     unmet.insert(dep);
+                    awaited.extend(job);
                 }
                 Standing::Failed(why) => failure = Some(why),
             }
@@ -213,10 +229,12 @@ impl Ledger {
                     .or_default()
                     .insert(header.id);
             }
+            let awaited = awaited.into_iter().map(|job| (job.header().id, job));
+            self.awaited.extend(awaited);
             entry.unmet = unmet;
             entry.any = submit.any;
         }
-        self.waiting.insert(header.id, entry);
+        self.put(entry);
         Ok(Registered::Waiting)
     }
 
@@ -241,7 +259,7 @@ impl Ledger {
             }
             On::Name(name) => match self.names.get(name) {
                 Some(named) => (&named.job, named.failure.clone()),
-                None => return Ok(Standing::Open(Dep::Name(Arc::clone(name)))),
+                None => return Ok(Standing::Open(Dep::Name(Arc::clone(name)), None)),
             },
         };
         let header = job.header();
@@ -250,7 +268,7 @@ impl Ledger {
             JobState::Failed | JobState::Cancelled => {
                 Standing::Failed(failure.unwrap_or_else(|| Arc::new(past_failure(header))))
             }
-            _ => Standing::Open(Dep::Job(header.id)),
+            _ => Standing::Open(Dep::Job(header.id), Some(Arc::clone(job))),
         })
     }
 
@@ -313,23 +331,38 @@ impl Ledger {
                 }
             }
             self.dependents.entry(Dep::Job(id)).or_default().extend(ids);
+            self.awaited.insert(id, Arc::clone(job));
         }
         let job = Arc::clone(job);
         self.names.insert(name, Named { job, failure: None });
     }
 
-    /// A job waits again, after a failed attempt.
-    pub(crate) fn wait(&mut self, waiting: Waiting) {
-        let id = waiting.job.header().id;
+    /// A job waits.
+    pub(crate) fn put(&mut self, waiting: Waiting) {
+        let header = waiting.job.header();
+        let id = header.id;
+        header.lane.count_waiting(waiting.kind, true);
         if waiting.kind == WaitKind::Person {
             self.manual.insert(id);
         }
         self.waiting.insert(id, waiting);
     }
 
+    /// A job that waits has to wait for this too. False where it does not wait.
+    pub(crate) fn wait_on(&mut self, id: JobId, kind: WaitKind, until_ns: u64) -> bool {
+        let Some(mut waiting) = self.remove(id) else {
+            return false;
+        };
+        waiting.kind = kind;
+        waiting.until_ns = until_ns;
+        self.put(waiting);
+        true
+    }
+
     /// Takes a job out, whatever it waits for.
     pub(crate) fn remove(&mut self, id: JobId) -> Option<Waiting> {
         let waiting = self.waiting.remove(&id)?;
+        waiting.job.header().lane.count_waiting(waiting.kind, false);
         if waiting.kind == WaitKind::Person {
             self.manual.remove(&id);
         }
@@ -338,10 +371,22 @@ impl Ledger {
                 ids.remove(&id);
                 if ids.is_empty() {
                     self.dependents.remove(dep);
+                    if let Dep::Job(id) = dep {
+                        self.awaited.remove(id);
+                    }
                 }
             }
         }
         Some(waiting)
+    }
+
+    /// The jobs that wait for this one.
+    pub(crate) fn dependents_of(&self, id: JobId) -> impl Iterator<Item = JobId> {
+        self.dependents
+            .get(&Dep::Job(id))
+            .into_iter()
+            .flatten()
+            .copied()
     }
 
     /// A watched job has ended; `failure` where it did not succeed.
@@ -405,6 +450,9 @@ impl Ledger {
         let Some(ids) = self.dependents.remove(dep) else {
             return changes;
         };
+        if let Dep::Job(id) = dep {
+            self.awaited.remove(id);
+        }
         let mut ids: Vec<_> = ids.into_iter().collect();
         // In the order of their submission.
         ids.sort_unstable();
@@ -427,7 +475,7 @@ impl Ledger {
                     waiting.unmet.clear();
                     waiting.kind = WaitKind::Time;
                     changes.timed.push((Arc::clone(&waiting.job), until_ns));
-                    self.waiting.insert(id, waiting);
+                    self.put(waiting);
                 }
             } else if satisfied {
                 changes

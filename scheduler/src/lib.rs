@@ -90,6 +90,7 @@
 //! - Every lane and job type shows in `ax-top` where the service has a probe (`ax_probe`).
 //! - All time is tokio's: under `tokio::time::pause` a test moves timeouts by hand.
 
+mod answers;
 mod backoff;
 mod batch;
 mod blocking;
@@ -98,6 +99,7 @@ mod buckets;
 mod budget;
 mod cell;
 mod context;
+mod control;
 mod downstream;
 mod error;
 mod events;
@@ -136,6 +138,7 @@ mod summary;
 mod time;
 mod timer;
 mod types;
+mod waiting_jobs;
 mod waits;
 
 pub use ax_probe::{self as probe, trace};

@@ -76,7 +76,7 @@ pub struct WaitReason {
 }
 
 impl WaitReason {
-    fn new(waiting: &Waiting, now_ns: u64) -> Self {
+    pub(crate) fn new(waiting: &Waiting, now_ns: u64) -> Self {
         let mut reason = Self {
             kind: waiting.kind,
             left: time::between(now_ns, waiting.until_ns),

@@ -16,3 +16,32 @@ pub const SYSTEM: RangeInclusive<u8> = 80..=90;
 
 /// The band of work that somebody waits for right now.
 pub const URGENT: RangeInclusive<u8> = 95..=100;
+
+/// The bands that a lane's queue is told by, highest first: each begins where a named one does, and reaches up to the
+/// next; what is below all of them is the last.
+pub const BANDS: [RangeInclusive<u8>; 4] = [
+    *URGENT.start()..=*ALL.end(),
+    *SYSTEM.start()..=*URGENT.start() - 1,
+    *NORMAL.start()..=*SYSTEM.start() - 1,
+    *ALL.start()..=*NORMAL.start() - 1,
+];
+
+/// The place of a priority in [`BANDS`].
+pub(crate) fn band(priority: u8) -> usize {
+    let above = BANDS.iter().take_while(|band| priority < *band.start());
+    above.count().min(BANDS.len() - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_priority_is_in_one_band() {
+        for priority in ALL {
+            let of = BANDS.iter().filter(|band| band.contains(&priority));
+            assert_eq!(of.count(), 1, "{priority}");
+            assert!(BANDS[band(priority)].contains(&priority), "{priority}");
+        }
+    }
+}

@@ -6,10 +6,13 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use ax_probe::{clock::duration_ns, task_type::place_text};
+use ax_probe::{
+    clock::duration_ns,
+    task_type::{End, place_text},
+};
 use ax_wire::{JobId, TraceId};
 
-use crate::{JobState, cell::Header, hub::Remember, time};
+use crate::{JobState, cell::Header, hub::Remember, plan::DependencyFailure, time};
 
 /// A job that has ended, as it is remembered.
 ///
@@ -45,10 +48,34 @@ pub struct JobRecord {
     pub run: Duration,
     /// When it ended, on the wall clock.
     pub ended: SystemTime,
+    /// The same on the monotonic clock.
+    pub(crate) ended_ns: u64,
+    /// How exactly.
+    pub(crate) end: End,
+    /// The jobs on the way from the one that failed, where that was another.
+    pub(crate) failure: Option<Arc<DependencyFailure>>,
+}
+
+/// How a job ended, for its record.
+pub(crate) struct Outcome {
+    pub(crate) end: End,
+    /// Why, where it did not succeed.
+    pub(crate) error: Option<Arc<str>>,
+    pub(crate) failure: Option<Arc<DependencyFailure>>,
+}
+
+impl Outcome {
+    pub(crate) fn new(end: End, error: Option<Arc<str>>) -> Self {
+        Self {
+            end,
+            error,
+            failure: None,
+        }
+    }
 }
 
 impl JobRecord {
-    pub(crate) fn new(header: &Header, error: Option<Arc<str>>, now_ns: u64) -> Self {
+    pub(crate) fn new(header: &Header, outcome: Outcome, now_ns: u64) -> Self {
         let ran = header.attempt() > 0;
         let started_ns = if ran { header.started_ns() } else { now_ns };
         let plan = header.plan();
@@ -61,12 +88,15 @@ impl JobRecord {
             trace: header.trace(),
             place: place_text(header.place),
             state: header.state.get(),
-            error,
+            error: outcome.error,
             output: plan.and_then(|plan| plan.output.lock().clone()),
             attempts: header.attempt(),
             queue_wait: time::between(header.ready_ns(), started_ns),
             run: time::between(started_ns, now_ns),
             ended: SystemTime::now(),
+            ended_ns: now_ns,
+            end: outcome.end,
+            failure: outcome.failure,
         }
     }
 }
@@ -101,6 +131,17 @@ impl Records {
 
     pub(crate) fn find(&self, id: JobId) -> Option<JobRecord> {
         self.by_id.get(&id).cloned()
+    }
+
+    /// So many of them, the newest first, those left out that come before the `offset`th.
+    pub(crate) fn slice(&self, offset: usize, count: usize) -> Vec<JobRecord> {
+        let ids = self.order.iter().rev().skip(offset).take(count);
+        ids.filter_map(|(_, id)| self.by_id.get(id).cloned())
+            .collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.order.len()
     }
 
     /// The newest first.

@@ -26,6 +26,7 @@ use crate::{
     guard,
     ledger::{WaitKind, Waiting},
     plan::Plan,
+    records::Outcome,
     shared::{Ended, Fate, Mode, Next, Shared},
     time, waits,
     waits::WaitCell,
@@ -280,7 +281,8 @@ impl Runner {
             header.task.ended(end, run_ns);
             header.tell_end(end, now_ns, run_ns);
             if header.keeps_record() {
-                self.lane.record(header, None, now_ns);
+                let outcome = Outcome::new(end, None);
+                self.lane.record(header, outcome, now_ns);
             }
             run.as_mut().publish();
             if run.job().header().is_watched() {
@@ -330,7 +332,8 @@ impl Runner {
                 header.task.ended(end, run_ns);
                 header.tell_end(end, now_ns, run_ns);
                 if end != End::Cancelled || header.keeps_record() {
-                    self.lane.record(header, reason.clone(), now_ns);
+                    let outcome = Outcome::new(end, reason.clone());
+                    self.lane.record(header, outcome, now_ns);
                 }
                 if let Some((_, error)) = again {
                     let error = if end == ended.end {

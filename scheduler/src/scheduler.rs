@@ -14,8 +14,11 @@ use std::{
 use ax_probe::source::Source;
 use ax_wire::{
     JobId,
+    control::Action,
+    graph::{Graph, GraphQuery},
     incident::{QueueFacts, RunningJob},
-    sample::LaneSample,
+    job::{JobRow, JobsPage, JobsQuery},
+    sample::{LaneSample, WaitingJob},
 };
 use parking_lot::RwLock;
 use serde::{Serialize, de::DeserializeOwned};
@@ -48,7 +51,7 @@ pub const DEFAULT_SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 /// Make one for each service, not one for each request.
 #[derive(Clone)]
 pub struct Scheduler {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 /// What the handles of a scheduler share. Jobs and runners hold their lane, not this.
@@ -381,6 +384,11 @@ impl Inner {
         self.lanes.read().open.clone()
     }
 
+    /// The same for a thread of the probe, which must not wait.
+    pub(crate) fn try_lanes(&self) -> Option<Vec<Arc<Shared>>> {
+        Some(self.lanes.try_read()?.open.clone())
+    }
+
     /// Takes no lane and no job any more.
     fn close(&self, mode: Mode) -> Vec<Arc<Shared>> {
         let lanes = {
@@ -422,6 +430,35 @@ impl Source for Inner {
         if let Some(lanes) = self.lanes.try_read() {
             out.extend(lanes.open.iter().map(|lane| lane.queue_facts(now_ns)));
         }
+    }
+
+    fn oldest_jobs(&self, now_ns: u64, out: &mut Vec<RunningJob>) {
+        if let Some(lanes) = self.lanes.try_read() {
+            lanes
+                .open
+                .iter()
+                .for_each(|lane| lane.oldest_jobs(now_ns, out));
+        }
+    }
+
+    fn waiting_jobs(&self, now_ns: u64, out: &mut Vec<WaitingJob>) {
+        self.hub.waiting_jobs(now_ns, out);
+    }
+
+    fn jobs(&self, query: &JobsQuery, now_ns: u64, until_ns: u64, page: &mut JobsPage) {
+        self.answer_jobs(query, now_ns, until_ns, page);
+    }
+
+    fn ended_job(&self, job: JobId, now_ns: u64) -> Option<JobRow> {
+        self.answer_ended(job, now_ns)
+    }
+
+    fn control(&self, action: &Action) -> Option<Result<String, String>> {
+        self.carry_out(action)
+    }
+
+    fn graph(&self, query: &GraphQuery, now_ns: u64, graph: &mut Graph) {
+        self.answer_graph(query, now_ns, graph);
     }
 }
 

@@ -15,7 +15,9 @@
 mod admit;
 mod counts;
 mod facts;
+mod oldest;
 mod preempt;
+mod search;
 mod steer;
 mod stop;
 mod waiting;
@@ -32,6 +34,7 @@ use ax_probe::task_type::End;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+pub(crate) use self::search::Cursor;
 use self::{
     admit::HighWater,
     counts::{Counts, decrement, increment},
@@ -41,7 +44,7 @@ use crate::{
     JobState,
     buckets::{Buckets, Queued},
     budget::Grants,
-    cell::Job,
+    cell::{Header, Job},
     events::{JobEvent, JobEventKind},
     hub::Hub,
     limit::{Limit, Run},
@@ -119,8 +122,6 @@ pub(crate) struct After {
     drained: bool,
     /// The runner of a job that is to be stopped for another.
     preempted: Option<Waker>,
-    /// The queue has passed its high-water mark with so many jobs.
-    rose: Option<usize>,
 }
 
 /// A job's attempt, ended.
@@ -243,9 +244,6 @@ impl Shared {
         for waker in after.promised.into_iter().chain(after.preempted) {
             waker.wake();
         }
-        if let Some(pending) = after.rose {
-            self.say_high_water(pending);
-        }
         self.flush();
     }
 
@@ -325,7 +323,7 @@ impl Shared {
             increment(&counts.waiting);
         }
         header.set_preempting(false);
-        self.count_stopped(core, header.started_ns(), ended.end, now_ns);
+        self.count_stopped(core, header, ended.end, now_ns);
         self.note(core, header, kind, step.states(), reason, now_ns);
         if fate == Fate::Queued {
             self.requeue(core, &job, now_ns);
@@ -334,10 +332,10 @@ impl Shared {
     }
 
     /// A job does not run any more: its slot is free.
-    fn count_stopped(&self, core: &mut Core, started_ns: u64, end: End, now_ns: u64) {
+    fn count_stopped(&self, core: &mut Core, header: &Header, end: End, now_ns: u64) {
         if matches!(end, End::Succeeded | End::TimedOut) {
             let run = Run {
-                started_ns,
+                started_ns: header.started_ns(),
                 ended_ns: now_ns,
                 running: core.slots.running(),
                 others_wait: core.room.taken().jobs > 0,
@@ -347,8 +345,8 @@ impl Shared {
             }
         }
         core.slots.end();
-        decrement(&self.counts.running);
-        self.counts.add_run(now_ns.saturating_sub(started_ns));
+        self.counts.stopped(header);
+        self.counts.add_run(header.run_ns(now_ns));
     }
 
     fn take(&self, core: &mut Core, runner: u32, now_ns: u64, after: &mut After) -> Next {
@@ -386,14 +384,14 @@ impl Shared {
             return Next::Park;
         };
         let header = job.header();
-        self.leave_queue(core, header.load(), after);
+        self.leave_queue(core, header, after);
         header.started_ns.store(now_ns, Relaxed);
         header.runner.store(runner, Relaxed);
         header.state.apply(state::START);
         header.begin_attempt();
         core.runners[runner as usize].job = Some(Arc::clone(&job));
         core.slots.begin();
-        increment(&self.counts.running);
+        self.counts.begun(header);
         increment(&self.counts.started);
         let (kind, moved) = (JobEventKind::Started, state::START.states());
         self.note(core, header, kind, moved, None, now_ns);

@@ -12,8 +12,8 @@ use std::{
 };
 
 use ax_scheduler::{
-    Ageing, FullPolicy, JobError, JobHandle, JobState, Lane, Scheduler, Spill, SpilledJob,
-    SubmitError,
+    Ageing, FullPolicy, JobError, JobEventKind, JobHandle, JobState, Lane, Scheduler, Spill,
+    SpilledJob, SubmitError,
 };
 use futures_util::{StreamExt as _, stream};
 use parking_lot::Mutex;
@@ -329,6 +329,7 @@ async fn high_water_is_said_before_full() {
     let ax = Scheduler::new();
     let lane = ax.lane("water").limit(1).capacity(10).open().expect("new");
     let _end = blocked(&ax, &lane).await;
+    let mut events = ax.subscribe();
     let mut queued = VecDeque::new();
     let mut said = Vec::new();
     for _ in 0..10 {
@@ -336,6 +337,7 @@ async fn high_water_is_said_before_full() {
         said.push(lane.counts().overload.high_water_total);
     }
     assert_eq!(said, [0, 0, 0, 0, 0, 0, 0, 1, 1, 1]);
+    let eighth = queued[7].id();
     let mut drain_to = |left: usize| {
         while queued.len() > left {
             queued.pop_front().expect("queued").cancel();
@@ -347,6 +349,20 @@ async fn high_water_is_said_before_full() {
     };
     assert_eq!(drain_to(6), 1);
     assert_eq!(drain_to(5), 2);
+
+    // A listener is told each time, once, and which job set it off.
+    let mut heard = Vec::new();
+    while let Ok(Some(event)) = timeout_at(Instant::now() + MS, events.next()).await {
+        if event.kind == JobEventKind::HighWater {
+            heard.push(event);
+        }
+    }
+    assert_eq!(heard.len(), 2);
+    let first = &heard[0];
+    assert_eq!((first.job, &*first.lane), (eighth, "water"));
+    assert_eq!((first.from, first.to), (JobState::Ready, JobState::Ready));
+    let reason = first.reason.as_deref();
+    assert_eq!(reason, Some("the lane's queue fills up: 8 of 10 jobs"));
 }
 
 /// F31 to F33: age and turns decide when a runner picks.

@@ -8,7 +8,8 @@ use ax_wire::{
     incident::{IncidentId, Reason, SnapshotSummary},
     sample::{
         BlockingPoolSample, CallInFlight, CallerSample, CurrentPoll, Dropped, JobCounters,
-        LimitReason, OverloadSample, PoolSample, RouteSample, TaskKind, TaskRef, WorkerState,
+        LimitReason, OverloadSample, PoolSample, QueueBand, RouteSample, TaskKind, TaskRef,
+        WaitingFor, WorkerState,
     },
     view::{
         AgentDropped, Backfill, DownstreamView, LagView, LaneView, LimitMoveView, Point,
@@ -80,6 +81,10 @@ pub fn lane(name: &str, running: u64, limit: u64, pending: u64) -> LaneView {
         paused: false,
         overload: OverloadSample::default(),
         limit_moves: Vec::new(),
+        preempted_total: 0,
+        queue: None,
+        waiting_for: None,
+        retrying: None,
     }
 }
 
@@ -204,6 +209,7 @@ pub fn healthy() -> ServiceView {
         dropped: Dropped::default(),
         agent_dropped: AgentDropped::default(),
         point: None,
+        newest: None,
     };
     view.point = points(&view).pop();
     view
@@ -275,6 +281,8 @@ pub fn firing() -> ServiceView {
         threshold: 50e6,
         unit: Unit::Nanoseconds,
         sentence: "event-loop lag p99 is 180 ms, above 50 ms".to_owned(),
+        silenced: None,
+        bell: false,
     };
     let backlog = Alert {
         rule: "backlog-grows".to_owned(),
@@ -399,6 +407,24 @@ fn flow(view: &mut ServiceView) {
     api.retried_total = 17;
     api.deferred_total = 1;
     api.counters.rejected_total = 5;
+    api.preempted_total = 4;
+    api.retrying = Some(2);
+    api.waiting_for = Some(WaitingFor {
+        time: 1,
+        retry: 2,
+        ..WaitingFor::default()
+    });
+    let band = |lowest, highest, pending, oldest_ns| QueueBand {
+        lowest,
+        highest,
+        pending,
+        oldest_ns: Some(oldest_ns),
+    };
+    api.queue = Some(vec![
+        band(95, 100, 2, 40 * MS),
+        band(30, 79, 45, 7_900 * MS),
+        band(1, 29, 10, 62 * S),
+    ]);
     api.overload = OverloadSample {
         queued_bytes: Some(48_000),
         capacity_bytes: Some(1_000_000),

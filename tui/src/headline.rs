@@ -153,7 +153,7 @@ fn of_view(view: &ServiceView) -> Vec<Headline> {
     let firing = view
         .alerts
         .iter()
-        .filter(|alert| alert.state == alert::AlertState::Firing)
+        .filter(|alert| alert.state == alert::AlertState::Firing && alert.silenced.is_none())
         .map(|alert| {
             Headline::new(
                 alert.severity.into(),
@@ -214,7 +214,25 @@ fn of_stall(view: &ServiceView) -> Option<Headline> {
     } else {
         Severity::Warning
     };
-    Some(Headline::new(severity, stall_sentence(stall, view)))
+    let others = view.stalls.iter().filter(|other| {
+        other.stall.kind == stall.stall.kind
+            && other.stall.id != stall.stall.id
+            && !other.ongoing
+            && ended_unix_ns(other) >= window_began
+    });
+    let sentence = stall_sentence(stall, view);
+    let sentence = match others.clone().map(ended_unix_ns).max() {
+        // It is the longest that is spoken of: that others have come since must not look as if it were the only one.
+        Some(newest) if !stall.ongoing => {
+            let ago = age(view.at_unix_ns.saturating_sub(newest));
+            format!(
+                "{sentence}; {} more in the last minute, the newest {ago} ago",
+                others.count()
+            )
+        }
+        _ => sentence,
+    };
+    Some(Headline::new(severity, sentence))
 }
 
 fn ended_unix_ns(stall: &StallView) -> u64 {
@@ -326,8 +344,17 @@ fn of_lag(view: &ServiceView) -> Option<Headline> {
             Severity::Warning
         };
         let max = maybe_duration(view.lag.max_ns);
+        // The points of the last minute may be older than the agent, and say of a stall only how long it was.
+        let stall = view.lag.stall_max_ns;
+        let stall = match stall.filter(|ns| *ns >= view.hello.stall_threshold_ns) {
+            Some(ns) => format!(
+                "a worker stood still for {} before this agent came, so who held it is unknown",
+                duration(ns)
+            ),
+            None => "no stall seen".to_owned(),
+        };
         let sentence = format!(
-            "the event loop is late: lag p99 {}, max {max}; no stall seen",
+            "the event loop is late: lag p99 {}, max {max}; {stall}",
             duration(p99)
         );
         Headline::new(severity, sentence)

@@ -253,6 +253,7 @@ fn made_view(snapshot: &Snapshot) -> ServiceView {
         dropped: incident.map_or_else(Default::default, |incident| incident.dropped),
         agent_dropped: snapshot.agent_dropped,
         point: None,
+        newest: None,
     }
 }
 
@@ -318,6 +319,10 @@ fn lane(sample: &LaneSample) -> LaneView {
         paused: sample.paused,
         overload: sample.overload,
         limit_moves: Vec::new(),
+        preempted_total: sample.preempted_total,
+        queue: sample.queue.clone(),
+        waiting_for: sample.waiting_for,
+        retrying: sample.retrying,
     }
 }
 

@@ -24,6 +24,7 @@ fn severity_tone(severity: Severity) -> Tone {
 pub fn state_word(alert: &Alert) -> (&'static str, Tone) {
     match alert.state {
         AlertState::Pending => ("pending", Tone::Plain),
+        AlertState::Firing if alert.silenced.is_some() => ("silenced", Tone::Quiet),
         AlertState::Firing => ("FIRING", severity_tone(alert.severity)),
         AlertState::Resolved => ("ended", Tone::Quiet),
         AlertState::Other => ("unknown", Tone::Warning),
@@ -73,6 +74,7 @@ pub fn reason(reason: &Reason) -> String {
         Reason::Lag { lag_ns, .. } => format!("lag {}", duration(*lag_ns)),
         Reason::Capture => "asked for".to_owned(),
         Reason::Code { label } => printable(&format!("code: {label}")),
+        Reason::Alert { rule } => printable(&format!("rule {rule}")),
         Reason::LastSeen => "last seen".to_owned(),
         Reason::Other => "unknown".to_owned(),
     }

@@ -10,12 +10,16 @@ use std::{
 
 use ax_wire::{
     InstanceId, ToViewer,
+    alert::{Alert, AlertState},
     frame::Captured,
+    rules::{RulesReport, SilenceAnswer},
     view::{
         AgentDropped, Backfill, Point, Rates, ServiceState, ServiceSummary, ServiceView, Services,
     },
 };
 use tokio::sync::oneshot;
+
+use crate::answers::Answers;
 
 /// Points kept of each service: 15 minutes, what the agent keeps itself.
 const MAX_POINTS: usize = 15 * 60;
@@ -72,8 +76,16 @@ pub struct World {
     /// By name, then by start, newest first.
     pub services: Vec<ServiceSummary>,
     pub agent_dropped: AgentDropped,
+    /// What was asked, and answered.
+    pub answers: Answers,
     /// What became of the last capture, until somebody has told it.
     pub captured: Option<Captured>,
+    /// What the agent said last of its rules, where that was asked for.
+    pub rules: Option<Arc<RulesReport>>,
+    /// What became of the last silence that was asked for, until somebody has told it.
+    pub silenced: Option<SilenceAnswer>,
+    /// An alert that rings has begun, until somebody has rung.
+    pub rings: bool,
     feeds: BTreeMap<InstanceId, ServiceFeed>,
 }
 
@@ -95,7 +107,11 @@ impl World {
             listed: false,
             services: Vec::new(),
             agent_dropped: AgentDropped::default(),
+            answers: Answers::default(),
             captured: None,
+            rules: None,
+            silenced: None,
+            rings: false,
             feeds: BTreeMap::new(),
         }
     }
@@ -105,6 +121,7 @@ impl World {
         match update {
             Update::Link(link) => {
                 self.listed &= !matches!(link, Link::Connecting { .. });
+                self.answers.forget_open();
                 self.link = link;
             }
             Update::HandOver(answer) => {
@@ -115,7 +132,17 @@ impl World {
             Update::Frame(ToViewer::Backfill(backfill)) => self.backfill(backfill),
             Update::Frame(ToViewer::View(view)) => self.view(*view),
             Update::Frame(ToViewer::Captured(captured)) => self.captured = Some(captured),
-            Update::Frame(ToViewer::Ack(_) | ToViewer::Refused(_) | ToViewer::Unknown) => {}
+            Update::Frame(ToViewer::Rules(rules)) => self.rules = Some(Arc::from(rules)),
+            Update::Frame(ToViewer::Silenced(answer)) => self.silenced = Some(answer),
+            Update::Frame(ToViewer::Answer(answer)) => {
+                self.answers.take(*answer, self.now_unix_ns);
+            }
+            Update::Frame(
+                ToViewer::Ack(_)
+                | ToViewer::Refused(_)
+                | ToViewer::Controlled(_)
+                | ToViewer::Unknown,
+            ) => {}
         }
     }
 
@@ -214,6 +241,10 @@ impl World {
             return;
         };
         let feed = self.feeds.entry(view.summary.instance).or_default();
+        self.rings |= feed
+            .view
+            .as_ref()
+            .is_some_and(|before| begins_to_ring(before, &view));
         let before = feed.view.as_ref().map(|view| lost_total(view));
         feed.losing = before.is_some_and(|before| lost_total(&view) > before);
         let last = feed.points.back().map(|point| point.at_unix_ns);
@@ -224,6 +255,18 @@ impl World {
         }
         feed.view = Some(Arc::new(view));
     }
+}
+
+/// Whether an alert rings now that did not ring in the view before. What rang before anybody looked rings no more.
+fn begins_to_ring(before: &ServiceView, now: &ServiceView) -> bool {
+    let rings = |alert: &&Alert| alert.bell && alert.state == AlertState::Firing;
+    now.alerts.iter().filter(rings).any(|alert| {
+        let same = |known: &Alert| {
+            (&known.rule, &known.subject, known.began_unix_ns)
+                == (&alert.rule, &alert.subject, alert.began_unix_ns)
+        };
+        !before.alerts.iter().filter(rings).any(same)
+    })
 }
 
 fn trim(points: &mut VecDeque<Point>) {

@@ -33,6 +33,23 @@ pub struct Alert {
     pub unit: Unit,
     /// For a person: what is wrong, in one sentence.
     pub sentence: String,
+    /// The silence that covers it: it is shown, and nobody is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silenced: Option<Silenced>,
+    /// Whether viewers ring once when it begins to fire: it has the action `bell`, and neither a silence nor a cooldown
+    /// holds it back.
+    #[serde(default)]
+    pub bell: bool,
+}
+
+/// A silence that covers an alert.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Silenced {
+    /// Until when.
+    pub until_unix_ns: u64,
+    /// Why, for a person.
+    pub reason: String,
 }
 
 /// How bad an alert is, mildest first.

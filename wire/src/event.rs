@@ -6,6 +6,7 @@ use crate::{
     id::RuntimeId,
     sample::{TaskRef, ThreadSample},
     stack::ThreadStack,
+    trace::Exemplar,
 };
 
 /// A batch of events, in the order of their time.
@@ -30,6 +31,8 @@ pub enum Event {
     ObserverNotScheduled(ObserverGap),
     /// The stack of a worker that does not move: at most two a stall, when it is found and at ten times the threshold.
     Stack(Box<ThreadStack>),
+    /// A job that is worth a look: one that did not succeed, was slow, or is of the sample.
+    Exemplar(Box<Exemplar>),
     /// An event that this reader does not know.
     #[serde(other)]
     Unknown,

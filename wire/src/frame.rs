@@ -4,10 +4,13 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio_util::codec::LinesCodec;
 
 use crate::{
+    control::{Control, Controlled, Order},
     event::Events,
     hello::{Hello, ProtocolVersion},
     id::InstanceId,
     incident::{Incident, IncidentId, SnapshotSummary},
+    query::{Answer, Ask, Inquiry},
+    rules::{RulesReport, SilenceAnswer, SilenceRequest},
     sample::Sample,
     view::{Backfill, ServiceView, Services},
 };
@@ -40,6 +43,18 @@ pub enum ToAgent {
     Subscribe(Subscribe),
     /// A viewer asks for a snapshot of a service now. Answered by `captured`.
     Capture(Capture),
+    /// A viewer asks something. Answered by `answer`.
+    Ask(Ask),
+    /// A service answers an `ask`.
+    Answer(Box<Answer>),
+    /// A viewer asks for a change of a service. Answered by `controlled`.
+    Control(Control),
+    /// What became of an order: by a service, with the agent's number of it.
+    Controlled(Controlled),
+    /// A viewer asks what the rules are and what they say. Answered by `rules`.
+    Rules,
+    /// A viewer asks for a silence. Answered by `silenced`.
+    Silence(SilenceRequest),
     /// A frame of a newer minor version: ignored.
     #[serde(other)]
     Unknown,
@@ -66,6 +81,10 @@ pub enum ToService {
     Capture,
     /// The agent writes the snapshot of this incident; the service must not.
     IncidentAck(IncidentAck),
+    /// Answered by an `answer` of the same number.
+    Ask(Inquiry),
+    /// Change something. Answered by a `controlled` of the same number.
+    Control(Order),
     /// A frame of a newer minor version: ignored.
     #[serde(other)]
     Unknown,
@@ -88,6 +107,14 @@ pub enum ToViewer {
     View(Box<ServiceView>),
     /// What became of a `capture`.
     Captured(Captured),
+    /// What the rules are and what they say.
+    Rules(Box<RulesReport>),
+    /// What became of a `silence`.
+    Silenced(SilenceAnswer),
+    /// What became of an `ask`.
+    Answer(Box<Answer>),
+    /// What became of a `control`.
+    Controlled(Controlled),
     /// A frame of a newer minor version: ignored.
     #[serde(other)]
     Unknown,

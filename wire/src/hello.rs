@@ -8,7 +8,7 @@ use crate::id::{InstanceId, RuntimeId};
 ///
 /// `major` is bumped when an old reader would misread a frame: both sides then refuse each other with a reason.
 /// `minor` is bumped when fields or frames are added: readers ignore what they do not know.
-pub const PROTOCOL: ProtocolVersion = ProtocolVersion { major: 1, minor: 0 };
+pub const PROTOCOL: ProtocolVersion = ProtocolVersion { major: 1, minor: 1 };
 
 /// See [`PROTOCOL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -39,7 +39,9 @@ impl fmt::Display for RuntimeId {
 }
 
 /// A job, numbered from 1 in the order of submission; unique within one [`InstanceId`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct JobId(pub u64);

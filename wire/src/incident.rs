@@ -14,7 +14,10 @@ use crate::{
     hello::Hello,
     id::{JobId, RuntimeId},
     recorder::RecorderDump,
-    sample::{Dropped, LagPoint, LaneSample, ProcessSample, RuntimeSample, TaskRef, TypeSample},
+    sample::{
+        Dropped, LagPoint, LaneSample, ProcessSample, RuntimeSample, TaskRef, TypeSample,
+        WaitingJob,
+    },
     stack::ThreadStack,
     view::{AgentDropped, Point, ServiceView},
 };
@@ -69,6 +72,11 @@ pub enum Reason {
         /// The label that it gave.
         label: String,
     },
+    /// A rule asked for it when its alert began.
+    Alert {
+        /// The rule's name.
+        rule: String,
+    },
     /// The service has gone without a goodbye; this is what the agent had last seen.
     LastSeen,
     /// A reason that this reader does not know.
@@ -105,6 +113,9 @@ pub struct Incident {
     pub running_total: u64,
     /// What is queued, lane by lane.
     pub queues: Vec<QueueFacts>,
+    /// The jobs that wait for other jobs or a person, as in [`Sample::waiting_jobs`](crate::sample::Sample::waiting_jobs).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<WaitingJob>,
     /// Lag points of the last seconds, as the probe still had them.
     pub lag: Vec<LagPoint>,
     /// What the flight recorder held, at most [`MAX_RECORDED_EVENTS`](crate::recorder::MAX_RECORDED_EVENTS). `None` from
@@ -141,6 +152,9 @@ pub struct RunningJob {
     pub priority: u8,
     /// The poll it is in has lasted so long; `None` when it is not being polled.
     pub poll_age_ns: Option<u64>,
+    /// Since its last poll ended. `None`: its first one has not, or that is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unpolled_ns: Option<u64>,
     /// What it waits for. `None`: nothing that it has given a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<WaitsFor>,

@@ -16,20 +16,28 @@
 //! never zero.
 
 pub mod alert;
+pub mod control;
 pub mod event;
 pub mod frame;
+pub mod graph;
 pub mod hello;
 pub mod histogram;
 pub mod id;
 pub mod incident;
+pub mod job;
 pub mod mark;
+pub mod query;
 pub mod recorder;
+pub mod rules;
 pub mod sample;
 #[cfg(feature = "schema")]
 pub mod schema;
+pub mod second;
+pub mod session;
 pub mod snapshot_file;
 pub mod socket;
 pub mod stack;
+pub mod trace;
 pub mod verdict;
 pub mod view;
 

@@ -37,6 +37,8 @@ pub enum MarkKind {
     Snapshot,
     /// A step of a load session began.
     Load,
+    /// Somebody changed something: cancelled or retried a job, delayed a downstream.
+    Control,
     /// A kind that this reader does not know.
     #[serde(other)]
     Other,

@@ -52,6 +52,9 @@ pub struct RecordedEvent {
     /// The time that it ends or begins, as [`RecordedKind`] says; in whole microseconds, 71 minutes at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length_ns: Option<u64>,
+    /// With `submitted` and `ready`: the job inside which it was submitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<JobId>,
 }
 
 /// A type of job or task, as a recorded event names it.
@@ -98,18 +101,34 @@ pub enum RecordedKind {
     StallBegan,
     /// A worker moves again; how long it did not.
     StallEnded,
+    /// A shorter poll of a job whose trace [is sampled](crate::trace::is_sampled); its length.
+    Poll,
     /// A kind that this reader does not know.
     #[serde(other)]
     Other,
 }
 
 impl RecordedKind {
+    /// Whether it is an attempt that did not succeed, or a job that was refused.
+    #[must_use]
+    pub fn is_unsuccessful(self) -> bool {
+        matches!(
+            self,
+            Self::Failed
+                | Self::Panicked
+                | Self::TimedOut
+                | Self::Cancelled
+                | Self::Rejected
+                | Self::Retried
+        )
+    }
+
     /// Whether traffic that goes well cannot push it out.
     #[must_use]
     pub fn is_notable(self) -> bool {
         !matches!(
             self,
-            Self::Submitted | Self::Ready | Self::Started | Self::Succeeded
+            Self::Submitted | Self::Ready | Self::Started | Self::Succeeded | Self::Poll
         )
     }
 }

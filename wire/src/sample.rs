@@ -5,18 +5,30 @@
 //! sent leaves its recordings to the next one.
 
 mod downstream;
+mod kernel;
 mod lane;
+mod waiting;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::{
     downstream::{CallInFlight, CallerSample, DownstreamSample, PoolSample},
-    lane::{JobCounters, LaneSample, LimitMove, LimitReason, OverloadSample},
+    kernel::{
+        CgroupCpuSample, KernelWait, MAX_THREAD_GROUPS, ProcessSample, ThreadGroupKind,
+        ThreadGroupSample, ThreadSample,
+    },
+    lane::{
+        JobCounters, LaneSample, LimitMove, LimitReason, OverloadSample, QueueBand, WaitingFor,
+    },
+    waiting::{
+        MAX_OLDEST_JOBS, MAX_WAITED_FOR, MAX_WAITING_JOBS, WaitedFor, WaitingJob, WaitingReason,
+    },
 };
 use crate::{
     hello::{ClockAnchor, RuntimeInfo},
     histogram::LatencyHistogram,
     id::RuntimeId,
+    incident::RunningJob,
 };
 
 /// One frame a second.
@@ -38,8 +50,19 @@ pub struct Sample {
     pub runtimes: Vec<RuntimeSample>,
     /// The process as a whole.
     pub process: ProcessSample,
+    /// The CPU time of its threads by name, while those that are no workers use much of it; at most
+    /// [`MAX_THREAD_GROUPS`]. Empty: not looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<ThreadGroupSample>,
     /// Each lane of each scheduler.
     pub lanes: Vec<LaneSample>,
+    /// The jobs that have run longest, of each lane at most [`MAX_OLDEST_JOBS`] and none younger than a second.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub oldest_jobs: Vec<RunningJob>,
+    /// The jobs that have waited longest for other jobs or a person, of each scheduler at most [`MAX_WAITING_JOBS`], and
+    /// the jobs that they wait for as far as those wait too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting_jobs: Vec<WaitingJob>,
     /// Each job type, each named task, and each route.
     pub types: Vec<TypeSample>,
     /// What each route answered.
@@ -193,40 +216,6 @@ pub enum TaskKind {
     /// A kind that this reader does not know.
     #[serde(other)]
     Other,
-}
-
-/// What the kernel says of one thread. Counters are since the thread started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ThreadSample {
-    /// Scheduling state letter of `/proc`: `R`, `S`, `D`, `T`, ...
-    pub state: Option<char>,
-    /// Time on a CPU.
-    pub on_cpu_ns_total: Option<u64>,
-    /// Time runnable, waiting for a CPU.
-    pub run_queue_ns_total: Option<u64>,
-    /// Times it gave up its CPU by itself (it blocked).
-    pub voluntary_switches_total: Option<u64>,
-    /// Times the CPU was taken from it.
-    pub involuntary_switches_total: Option<u64>,
-}
-
-/// The process as a whole. Counters are since it started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ProcessSample {
-    /// CPU time, user and system, of all threads.
-    pub cpu_ns_total: Option<u64>,
-    /// CPU time of the probe's own threads, included in the above.
-    pub probe_cpu_ns_total: Option<u64>,
-    /// Resident memory.
-    pub rss_bytes: Option<u64>,
-    /// Threads.
-    pub threads: Option<u64>,
-    /// Open file descriptors.
-    pub open_files: Option<u64>,
-    /// Soft limit on open file descriptors.
-    pub open_files_limit: Option<u64>,
 }
 
 /// One job type, or one named task.

@@ -10,16 +10,18 @@ use crate::{
     ToAgent, ToService, ToViewer,
     id::{SpanId, TraceId},
     incident::Snapshot,
+    session::Session,
 };
 
 /// Each schema with the name of its file.
 #[must_use]
-pub fn all() -> [(&'static str, Schema); 4] {
+pub fn all() -> [(&'static str, Schema); 5] {
     [
         ("to-agent.json", schema_for!(ToAgent)),
         ("to-service.json", schema_for!(ToService)),
         ("to-viewer.json", schema_for!(ToViewer)),
         ("snapshot.json", schema_for!(Snapshot)),
+        ("session.json", schema_for!(Session)),
     ]
 }
 

@@ -14,8 +14,10 @@ use crate::{
     mark::Mark,
     sample::{
         BlockingPoolSample, CallInFlight, CallerSample, CurrentPoll, Dropped, JobCounters,
-        LimitReason, OverloadSample, PoolSample, RouteSample, TaskKind, ThreadSample, WorkerState,
+        LimitReason, OverloadSample, PoolSample, QueueBand, RouteSample, TaskKind, ThreadSample,
+        WaitingFor, WorkerState,
     },
+    second::NewestSecond,
     verdict::Diagnosis,
 };
 
@@ -111,6 +113,9 @@ pub struct ServiceView {
     pub agent_dropped: AgentDropped,
     /// The newest second of the charts.
     pub point: Option<Point>,
+    /// The newest second in a form that adds up. `None` until the first sample has come.
+    #[serde(default)]
+    pub newest: Option<NewestSecond>,
 }
 
 /// Incidents that have no snapshot, since the service's first instance that the agent remembers.
@@ -286,6 +291,19 @@ pub struct LaneView {
     /// The last moves of its limit, oldest first.
     #[serde(default)]
     pub limit_moves: Vec<LimitMoveView>,
+    /// Attempts that were stopped for a job of a higher priority and queued again, since the process started.
+    #[serde(default)]
+    pub preempted_total: u64,
+    /// The queued jobs by their priority, highest band first, those of none left out. `None` where the service does not
+    /// tell.
+    #[serde(default)]
+    pub queue: Option<Vec<QueueBand>>,
+    /// What its waiting jobs wait for. `None` where the service does not tell.
+    #[serde(default)]
+    pub waiting_for: Option<WaitingFor>,
+    /// Of the running jobs, those that do not run for the first time. `None` where the service does not tell.
+    #[serde(default)]
+    pub retrying: Option<u64>,
 }
 
 /// A move of a lane's limit.

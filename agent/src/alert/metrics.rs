@@ -1,38 +1,26 @@
 //! The figures that a rule can look at: pure functions of a window and the time.
 
-use ax_wire::{alert::Unit, sample::LagPoint};
+mod figures;
 
-use super::Rule;
+use ax_wire::alert::Unit;
+
+use self::figures::{
+    backlog_growth, blocking_pools, cpu_share, culprit, failure_shares, lag_p99_ns, lag_spike_ns,
+    memory_growth, of_downstreams, of_lanes, open_files_share, queue_wait_p99, rejections,
+    retry_share, rss_bytes, run_p99, stuck_slots_ns, tasks, telemetry_dropped, throughput,
+};
+use super::words;
 use crate::{
     clock::Now,
-    history::{Entry, Lane, LaneSecond, Second, quantile},
     text::duration,
-    window::Window,
+    window::{Tallies, Window},
 };
 
-/// Lag points of the last five seconds: enough for a 99th percentile that forgets quickly.
-const LAG_SPAN_NS: u64 = 5_000_000_000;
-
-/// A spike is looked for among the points of the last two samples, so that none falls between two looks.
-const SPIKE_SPAN_NS: u64 = 2_000_000_000;
-
-const REJECTIONS_SPAN_NS: u64 = 10_000_000_000;
-
-/// Over which backlog growth and retries are counted.
-const TREND_SPAN_NS: u64 = 30_000_000_000;
-
-/// Attempts without which a share of retries says nothing.
-const FEWEST_ATTEMPTS: u64 = 30;
-
-/// Queued jobs without which growth says nothing: a lane may well queue a few.
-const FEWEST_PENDING: u32 = 10;
-
-/// Memory is looked at in five slices of two minutes.
-const MEMORY_SLICE_NS: u64 = 120_000_000_000;
-const MEMORY_SLICES: usize = 5;
+/// The share of a lag spike that a stall must account for to be its cause.
+const SPIKE_SHARE: f64 = 0.8;
 
 /// A figure of a service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Metric {
     /// 99th percentile of event-loop lag over the last 5 s.
     LagP99,
@@ -42,16 +30,38 @@ pub enum Metric {
     LagSpike,
     /// By how much each lane's queue has grown over the last 30 s, where ten jobs or more wait.
     BacklogGrowth,
+    /// Jobs that wait in each lane.
+    Pending,
+    /// 99th percentile of the wait in each lane's queue, over the last minute.
+    QueueWaitP99,
+    /// Jobs that each lane ended, over the last 10 s.
+    Throughput,
     /// Jobs that each lane refused, over the last 10 s.
     Rejections,
     /// For how long all slots of a lane have been taken, jobs have waited, and none has ended.
     StuckSlots,
     /// The share of attempts of each lane, over the last 30 s, that did not end their job.
     RetryShare,
+    /// 99th percentile of the run time of each job type, task and route, over the last minute.
+    RunP99,
+    /// The share of each type's ends, over the last 30 s, that were no success.
+    FailureShare,
+    /// 99th percentile of the latency of each downstream, over the last minute.
+    DownstreamP99,
+    /// Callers that wait for a client or a connection of each downstream.
+    DownstreamWaiting,
     /// How long each runtime's blocking pool lets a closure wait.
     BlockingPoolLag,
+    /// Tasks alive, in all runtimes.
+    Tasks,
+    /// CPU used in the last second, as a share of what the process may use.
+    CpuShare,
+    /// Resident memory.
+    Rss,
     /// What resident memory has gained in 10 minutes, where it has risen in each two of them.
     MemoryGrowth,
+    /// Open files, as a share of the process's limit.
+    OpenFilesShare,
     /// For how long a connected service has sent no sample.
     Silence,
     /// For how long a service has been gone without a goodbye.
@@ -63,28 +73,113 @@ pub enum Metric {
 /// A figure at one instant, and what of the service it is about.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
-    /// A lane or runtime; `None` for the service as a whole.
+    /// A lane, a type, a downstream or a runtime; `None` for the service as a whole.
     pub subject: Option<String>,
     /// The figure, in [`Metric::unit`].
     pub value: f64,
 }
 
+/// What is to be known of a metric by those who write rules.
+struct About {
+    metric: Metric,
+    /// In a rule file.
+    name: &'static str,
+    unit: Unit,
+    /// What it says.
+    says: &'static str,
+    /// What it needs to have a figure.
+    needs: &'static str,
+}
+
+const fn about(
+    metric: Metric,
+    name: &'static str,
+    unit: Unit,
+    says: &'static str,
+    needs: &'static str,
+) -> About {
+    About {
+        metric,
+        name,
+        unit,
+        says,
+        needs,
+    }
+}
+
+const SAMPLE: &str = "no sample has come yet";
+const TWO_SAMPLES: &str = "it needs two samples, one after the other";
+const LANE: &str = "the service has no lane, or two samples have not come yet";
+
+/// Every metric, in the order of [`Metric`].
+const METRICS: [About; 23] = {
+    use Unit::{Bytes, Count, Nanoseconds, PerSecond, Share};
+    [
+        about(Metric::LagP99, "lag-p99", Nanoseconds, "99th percentile of event-loop lag over the last 5 s", "no lag has been measured in the last 5 s"),
+        about(Metric::LagNow, "lag-now", Nanoseconds, "the newest event-loop lag", "no lag has been measured yet"),
+        about(Metric::LagSpike, "lag-spike", Nanoseconds, "the largest lag or stall of the last 2 s", "no lag has been measured in the last 2 s"),
+        about(Metric::BacklogGrowth, "backlog-growth", PerSecond, "by how much each lane's queue grows, over the last 30 s", "no lane has ten jobs waiting and 30 s of history"),
+        about(Metric::Pending, "pending", Count, "jobs that wait in each lane", "the service has no lane"),
+        about(Metric::QueueWaitP99, "queue-wait-p99", Nanoseconds, "99th percentile of each lane's queue wait, over the last minute", "no job has begun in the last minute"),
+        about(Metric::Throughput, "throughput", PerSecond, "jobs that each lane ends, over the last 10 s", LANE),
+        about(Metric::Rejections, "rejections", PerSecond, "jobs that each lane refuses, over the last 10 s", LANE),
+        about(Metric::StuckSlots, "stuck-slots", Nanoseconds, "for how long all slots of a lane are taken, jobs wait, and none ends", "no lane has all slots taken while jobs wait"),
+        about(Metric::RetryShare, "retry-share", Share, "attempts of each lane that do not end their job, over the last 30 s", "no lane has begun 30 attempts in the last 30 s"),
+        about(Metric::RunP99, "run-p99", Nanoseconds, "99th percentile of the run time of each job type, task and route, over the last minute", "nothing has ended in the last minute"),
+        about(Metric::FailureShare, "failure-share", Share, "ends of each job type, task and route that are no success, over the last 30 s", "nothing has ended ten times in the last 30 s"),
+        about(Metric::DownstreamP99, "downstream-p99", Nanoseconds, "99th percentile of the latency of each downstream, over the last minute", "no call to a downstream has ended in the last minute"),
+        about(Metric::DownstreamWaiting, "downstream-waiting", Count, "callers that wait for a client or a connection of each downstream", "the service names no downstream"),
+        about(Metric::BlockingPoolLag, "blocking-pool-lag", Nanoseconds, "how long each runtime's blocking pool lets a closure wait", "the pool has not been timed yet"),
+        about(Metric::Tasks, "tasks", Count, "tasks alive, in all runtimes", SAMPLE),
+        about(Metric::CpuShare, "cpu-share", Share, "CPU used in the last second, of all that the process may use", TWO_SAMPLES),
+        about(Metric::Rss, "rss", Bytes, "resident memory", SAMPLE),
+        about(Metric::MemoryGrowth, "memory-growth", Bytes, "what resident memory gains in 10 minutes, where it rises in each two of them", "it needs 10 minutes of history"),
+        about(Metric::OpenFilesShare, "open-files-share", Share, "open files, of the process's limit", "the service does not tell its open files"),
+        about(Metric::Silence, "silence", Nanoseconds, "for how long a connected service sends no sample", "the service is not connected"),
+        about(Metric::Lost, "lost", Nanoseconds, "for how long a service has been gone without a goodbye", "it is connected, or ended with a goodbye"),
+        about(Metric::TelemetryDropped, "telemetry-dropped", PerSecond, "frames, events and lag points that the probe loses", TWO_SAMPLES),
+    ]
+};
+
 impl Metric {
+    /// Every metric.
+    pub fn all() -> impl Iterator<Item = Self> {
+        METRICS.iter().map(|about| about.metric)
+    }
+
+    /// The one of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let mut metrics = METRICS.iter();
+        Some(metrics.find(|about| about.name == name)?.metric)
+    }
+
+    fn about(self) -> &'static About {
+        &METRICS[self as usize]
+    }
+
+    /// Its name in a rule file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.about().name
+    }
+
     /// What its figures are.
     #[must_use]
     pub fn unit(self) -> Unit {
-        match self {
-            Self::LagP99
-            | Self::LagNow
-            | Self::LagSpike
-            | Self::StuckSlots
-            | Self::BlockingPoolLag
-            | Self::Silence
-            | Self::Lost => Unit::Nanoseconds,
-            Self::BacklogGrowth | Self::Rejections | Self::TelemetryDropped => Unit::PerSecond,
-            Self::RetryShare => Unit::Share,
-            Self::MemoryGrowth => Unit::Bytes,
-        }
+        self.about().unit
+    }
+
+    /// What it says, for a person.
+    #[must_use]
+    pub fn says(self) -> &'static str {
+        self.about().says
+    }
+
+    /// What is missing where it has no figure, for a person.
+    #[must_use]
+    pub fn needs(self) -> &'static str {
+        self.about().needs
     }
 
     /// Whether it is about the connection, and so known while no samples come.
@@ -103,19 +198,38 @@ impl Metric {
             });
             reading.into_iter().collect()
         };
-        let ns = |value: Option<u64>| of_service(value.map(|ns| ns as f64));
+        let whole = |value: Option<u64>| of_service(value.map(|value| value as f64));
         match self {
-            Self::LagP99 => ns(lag_p99_ns(window)),
-            Self::LagNow => ns(window.lag_now_ns()),
-            Self::LagSpike => ns(lag_spike_ns(window)),
+            Self::LagP99 => whole(lag_p99_ns(window)),
+            Self::LagNow => whole(window.lag_now_ns()),
+            Self::LagSpike => whole(lag_spike_ns(window)),
             Self::BacklogGrowth => of_lanes(window, backlog_growth),
+            Self::Pending => of_lanes(window, |_, _, lane| Some(lane.value.latest.pending as f64)),
+            Self::QueueWaitP99 => queue_wait_p99(window),
+            Self::Throughput => of_lanes(window, throughput),
             Self::Rejections => of_lanes(window, |window, place, _| rejections(window, place)),
             Self::StuckSlots => of_lanes(window, stuck_slots_ns),
             Self::RetryShare => of_lanes(window, retry_share),
+            Self::RunP99 => run_p99(window),
+            Self::FailureShare => failure_shares(window),
+            Self::DownstreamP99 => {
+                let mut tallies = Tallies::default();
+                of_downstreams(window, |downstream| {
+                    let (latency, _) = window.downstream_quantiles(&downstream.name, &mut tallies);
+                    Some(latency.p99_ns? as f64)
+                })
+            }
+            Self::DownstreamWaiting => {
+                of_downstreams(window, |downstream| Some(downstream.waiting as f64))
+            }
             Self::BlockingPoolLag => blocking_pools(window),
+            Self::Tasks => whole(tasks(window)),
+            Self::CpuShare => of_service(cpu_share(window)),
+            Self::Rss => whole(rss_bytes(window)),
             Self::MemoryGrowth => of_service(memory_growth(window)),
-            Self::Silence => ns(history.silent_ns(now)),
-            Self::Lost => ns(history.lost_ns(now)),
+            Self::OpenFilesShare => of_service(open_files_share(window)),
+            Self::Silence => whole(history.silent_ns(now)),
+            Self::Lost => whole(history.lost_ns(now)),
             Self::TelemetryDropped => of_service(telemetry_dropped(window)),
         }
     }
@@ -129,12 +243,20 @@ impl Metric {
             Self::LagP99 => format!("1 of 100 looks at the event loop finds it {} late", time()),
             Self::LagNow => format!("the event loop is {} late", time()),
             Self::LagSpike => match culprit(window) {
-                Some(name) => format!("{name} held a worker for {}", time()),
-                None => format!("the event loop was {} late", time()),
+                // With the length that the stall has everywhere else: the lag beside it is a little longer or shorter.
+                Some((name, length_ns)) if length_ns as f64 >= value * SPIKE_SHARE => {
+                    format!("{name} held a worker for {}", duration(length_ns))
+                }
+                _ => format!("the event loop was {} late", time()),
             },
             Self::BacklogGrowth => {
                 format!("the queue of lane {subject} grows by {value:.1} jobs a second")
             }
+            Self::Pending => format!("{value:.0} jobs wait in lane {subject}"),
+            Self::QueueWaitP99 => {
+                format!("1 of 100 jobs waits {} in lane {subject}", time())
+            }
+            Self::Throughput => format!("lane {subject} ends {value:.1} jobs a second"),
             Self::Rejections => {
                 format!("lane {subject} refuses {value:.1} jobs a second: its queue is full")
             }
@@ -146,13 +268,23 @@ impl Metric {
                 "{:.0} % of the attempts in lane {subject} did not end their job",
                 value * 100.0
             ),
+            Self::RunP99 => format!("1 of 100 runs of {subject} takes {}", time()),
+            Self::FailureShare => format!("{:.0} % of {subject} end without success", value * 100.0),
+            Self::DownstreamP99 => format!("1 of 100 calls to {subject} takes {}", time()),
+            Self::DownstreamWaiting => format!("{value:.0} callers wait for {subject}"),
             Self::BlockingPoolLag => {
                 format!("blocking work of {subject} waits {} for a thread", time())
             }
+            Self::Tasks => format!("{value:.0} tasks are alive"),
+            Self::CpuShare => format!("the service uses {:.0} % of its CPUs", value * 100.0),
+            Self::Rss => format!("the service takes {} of memory", words::figure(value, Unit::Bytes)),
             Self::MemoryGrowth => format!(
                 "resident memory has grown by {:.0} MiB in 10 minutes without a pause",
                 value / 1024.0 / 1024.0
             ),
+            Self::OpenFilesShare => {
+                format!("{:.0} % of the files that may be open are", value * 100.0)
+            }
             Self::Silence => format!(
                 "the service has sent nothing for {}: frozen, or starved of CPU",
                 time()
@@ -168,168 +300,17 @@ impl Metric {
     }
 }
 
-fn lag_points(window: Window<'_>, span_ns: u64) -> impl Iterator<Item = u64> {
-    let oldest = window.newest_mono_ns().saturating_sub(span_ns);
-    let newest_first = window.history().lag.iter().rev();
-    newest_first
-        .take_while(move |point| point.at_mono_ns > oldest)
-        .filter_map(LagPoint::lag_ns)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn lag_p99_ns(window: Window<'_>) -> Option<u64> {
-    let mut lags: Vec<u64> = lag_points(window, LAG_SPAN_NS).collect();
-    lags.sort_unstable();
-    quantile(&lags, 0.99)
-}
-
-fn lag_spike_ns(window: Window<'_>) -> Option<u64> {
-    let ongoing = window.stalls().take_while(|known| known.ongoing);
-    let stalls = ongoing.filter(|known| known.is_proper());
-    let stalls = stalls.map(|known| known.stall.length_ns);
-    lag_points(window, SPIKE_SPAN_NS).chain(stalls).max()
-}
-
-/// The task of the longest stall that the last two samples saw.
-fn culprit(window: Window<'_>) -> Option<String> {
-    let oldest = window.newest_mono_ns().saturating_sub(SPIKE_SPAN_NS);
-    let recent = window.stalls().map(|known| &known.stall);
-    let recent =
-        recent.filter(|stall| stall.began_mono_ns.saturating_add(stall.length_ns) > oldest);
-    let named = recent.filter_map(|stall| Some((stall.length_ns, stall.task.as_ref()?)));
-    let (_, task) = named.max_by_key(|(length_ns, _)| *length_ns)?;
-    Some(task.name.clone())
-}
-
-fn of_lanes(
-    window: Window<'_>,
-    value: impl Fn(Window<'_>, usize, &Entry<Lane>) -> Option<f64>,
-) -> Vec<Reading> {
-    let lanes = window.lanes().filter_map(|(place, lane)| {
-        Some(Reading {
-            value: value(window, place, lane)?,
-            subject: Some(lane.value.latest.name.clone()),
-        })
-    });
-    lanes.collect()
-}
-
-/// The seconds of one lane that lie less than `span_ns` back, newest first.
-fn seconds_of(
-    window: Window<'_>,
-    place: usize,
-    born: u64,
-    span_ns: u64,
-) -> impl Iterator<Item = (&Second, LaneSecond)> {
-    let oldest = window.newest_mono_ns().saturating_sub(span_ns);
-    let newest_first = window.history().seconds.iter().rev();
-    newest_first
-        .take_while(move |second| second.at_mono_ns > oldest && second.number >= born)
-        .filter_map(move |second| Some((second, (*second.lanes.get(place)?)?)))
-}
-
-fn backlog_growth(window: Window<'_>, place: usize, lane: &Entry<Lane>) -> Option<f64> {
-    // A second more than the span, so that the oldest one taken is as far back as the span says.
-    let mut seconds = seconds_of(window, place, lane.born, TREND_SPAN_NS + 1_000_000_000);
-    let (newest, now) = seconds.next()?;
-    let (oldest, then) = seconds.last()?;
-    let span_ns = newest.at_mono_ns.saturating_sub(oldest.at_mono_ns);
-    let grown = f64::from(now.pending) - f64::from(then.pending);
-    let told = now.pending >= FEWEST_PENDING && span_ns >= TREND_SPAN_NS * 9 / 10;
-    told.then(|| grown * 1e9 / span_ns as f64)
-}
-
-fn rejections(window: Window<'_>, place: usize) -> Option<f64> {
-    let (mut rejected, mut interval_ns) = (0, 0);
-    for (second, lane) in seconds_of(window, place, 0, REJECTIONS_SPAN_NS) {
-        rejected += u64::from(lane.counts.rejected);
-        interval_ns += second.interval_ns.unwrap_or(0);
-    }
-    (interval_ns > 0).then(|| rejected as f64 * 1e9 / interval_ns as f64)
-}
-
-fn stuck_slots_ns(window: Window<'_>, place: usize, lane: &Entry<Lane>) -> Option<f64> {
-    let full_since = lane.value.full_since_mono_ns?;
-    if lane.value.latest.pending == 0 {
-        return None;
-    }
-    let mut seconds = seconds_of(window, place, lane.born, u64::MAX);
-    let moved = seconds.find(|(_, lane)| lane.counts.finished > 0);
-    let moved_at = moved.map_or(0, |(second, _)| second.at_mono_ns);
-    let since = full_since.max(moved_at);
-    Some(window.newest_mono_ns().saturating_sub(since) as f64)
-}
-
-/// An attempt that neither ended its job nor still runs was one that will be repeated.
-fn retry_share(window: Window<'_>, place: usize, lane: &Entry<Lane>) -> Option<f64> {
-    let (mut started, mut finished) = (0_u64, 0_u64);
-    let mut running = None;
-    for (_, lane) in seconds_of(window, place, lane.born, TREND_SPAN_NS) {
-        started += u64::from(lane.started);
-        finished += u64::from(lane.counts.finished);
-        running = Some((running.map_or(lane.running, |(now, _)| now), lane.running));
-    }
-    let (now, then) = running?;
-    let more_running = u64::from(now.saturating_sub(then));
-    let retried = started
-        .saturating_sub(finished)
-        .saturating_sub(more_running);
-    (started >= FEWEST_ATTEMPTS).then(|| retried as f64 / started as f64)
-}
-
-fn blocking_pools(window: Window<'_>) -> Vec<Reading> {
-    let Some(change) = window.change() else {
-        return Vec::new();
-    };
-    let runtimes = change.latest().runtimes.iter();
-    let readings = runtimes.filter_map(|runtime| {
-        let info = &runtime.info;
-        let name = info.name.clone();
-        Some(Reading {
-            value: runtime.blocking.lag_ns? as f64,
-            subject: Some(name.unwrap_or_else(|| format!("runtime {}", info.id))),
-        })
-    });
-    readings.collect()
-}
-
-/// Zero where memory did not rise in each slice: what was given back was not leaked.
-fn memory_growth(window: Window<'_>) -> Option<f64> {
-    let newest_mono_ns = window.newest_mono_ns();
-    let mut lowest = [None::<u64>; MEMORY_SLICES];
-    for second in window.history().seconds.iter().rev() {
-        let age_ns = newest_mono_ns.saturating_sub(second.at_mono_ns);
-        let Some(slice) = lowest.get_mut((age_ns / MEMORY_SLICE_NS) as usize) else {
-            break;
-        };
-        if let Some(rss) = second.point.rss_bytes {
-            *slice = Some(slice.map_or(rss, |lowest| lowest.min(rss)));
+    #[test]
+    fn the_table_of_metrics_is_in_the_order_of_its_names_in_code() {
+        for (at, about) in METRICS.iter().enumerate() {
+            assert_eq!(about.metric as usize, at, "{}", about.name);
+            assert_eq!(Metric::named(about.name), Some(about.metric));
         }
-    }
-    let lowest: Option<Vec<u64>> = lowest.into_iter().rev().collect();
-    let lowest = lowest?;
-    let rises = lowest.windows(2).all(|pair| pair[0] < pair[1]);
-    let gained = lowest.last()?.saturating_sub(*lowest.first()?);
-    Some(if rises { gained as f64 } else { 0.0 })
-}
-
-fn telemetry_dropped(window: Window<'_>) -> Option<f64> {
-    let change = window.change()?;
-    let lost = |sample: &ax_wire::sample::Sample| {
-        let dropped = &sample.dropped;
-        let records = dropped.frames_total.saturating_add(dropped.events_total);
-        records.saturating_add(dropped.lag_points_total)
-    };
-    let added = lost(change.latest()).saturating_sub(lost(change.before()?));
-    Some(added as f64 * 1e9 / change.interval_ns()? as f64)
-}
-
-impl Rule {
-    /// The figure that its metric is held against, for this service.
-    #[must_use]
-    pub fn threshold(&self, window: Window<'_>) -> f64 {
-        match self.threshold {
-            super::Threshold::Fixed(figure) => figure,
-            super::Threshold::Snapshot => window.hello().snapshot_threshold_ns as f64,
-        }
+        let last = Metric::TelemetryDropped;
+        assert_eq!(last as usize + 1, METRICS.len());
     }
 }

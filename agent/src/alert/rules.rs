@@ -1,13 +1,18 @@
-//! Rules as data, and those that are built in.
+//! Rules as data.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, fmt, time::Duration};
 
 use ax_wire::alert::Severity;
 
-use super::Metric;
+use super::{Action, Metric};
+use crate::window::Window;
 
-/// When a figure is an alert. It fires once the figure has been above the threshold for `hold`, and is resolved once it
-/// has been at or below `clear` for `clear_for`: a lower bound and a delay, so that a figure that swings around the
+/// The bound at which all is well again, where a rule does not say it: this share of the threshold, or so much above it
+/// where the rule fires below.
+const CLEAR_SHARE: f64 = 0.8;
+
+/// When a figure is an alert. It fires once the figure has been beyond the threshold for `hold`, and is resolved once it
+/// has been back behind `clear` for `clear_for`: a second bound and a delay, so that a figure that swings around the
 /// threshold is one alert and not a hundred.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
@@ -15,16 +20,96 @@ pub struct Rule {
     pub name: Cow<'static, str>,
     /// What it looks at.
     pub metric: Metric,
-    /// Above it, something is wrong.
+    /// On which side of the threshold something is wrong.
+    pub op: Op,
+    /// What the figure is held against.
     pub threshold: Threshold,
-    /// The share of the threshold below which all is well again, 0 to 1.
-    pub clear_share: f64,
-    /// For how long the figure must be above.
+    /// The figure at which all is well again; `None` for 80 % of the threshold (125 % for a rule that fires below it).
+    pub clear: Option<f64>,
+    /// For how long the figure must be beyond the threshold.
     pub hold: Duration,
     /// For how long it must be clear.
     pub clear_for: Duration,
     /// How bad it is.
     pub severity: Severity,
+    /// After it acted on a subject, for how long it does not act on it again.
+    pub cooldown: Duration,
+    /// What it does when it fires; `None` for what its severity does.
+    pub actions: Option<Vec<Action>>,
+    /// The services that it is about, by name; empty for all.
+    pub services: Vec<String>,
+    /// The lanes, types, downstreams or runtimes that it is about; empty for all.
+    pub subjects: Vec<String>,
+    /// Whether it is judged.
+    pub enabled: bool,
+    /// Where it is written.
+    pub origin: Origin,
+}
+
+/// Where a rule is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// In ax.
+    BuiltIn,
+    /// In the configuration file, at this line.
+    Line(usize),
+}
+
+/// How a figure is held against a threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Wrong above it.
+    Above,
+    /// Wrong at it and above.
+    AtLeast,
+    /// Wrong below it.
+    Below,
+    /// Wrong at it and below.
+    AtMost,
+}
+
+impl Op {
+    /// Each, as a file writes it.
+    pub const ALL: [(&'static str, Self); 4] = [
+        (">", Self::Above),
+        (">=", Self::AtLeast),
+        ("<", Self::Below),
+        ("<=", Self::AtMost),
+    ];
+
+    /// Whether a figure is on the wrong side of a bound.
+    #[must_use]
+    pub fn holds(self, value: f64, bound: f64) -> bool {
+        match self {
+            Self::Above => value > bound,
+            Self::AtLeast => value >= bound,
+            Self::Below => value < bound,
+            Self::AtMost => value <= bound,
+        }
+    }
+
+    /// Whether large figures are the wrong ones.
+    #[must_use]
+    pub fn is_upwards(self) -> bool {
+        matches!(self, Self::Above | Self::AtLeast)
+    }
+
+    /// Whether `a` is worse than `b`.
+    #[must_use]
+    pub fn is_worse(self, a: f64, b: f64) -> bool {
+        if self.is_upwards() { a > b } else { a < b }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Above => ">",
+            Self::AtLeast => ">=",
+            Self::Below => "<",
+            Self::AtMost => "<=",
+        })
+    }
 }
 
 /// What a figure is held against.
@@ -36,128 +121,36 @@ pub enum Threshold {
     Snapshot,
 }
 
-const MS: f64 = 1e6;
-const SECOND: f64 = 1e9;
-const MIB: f64 = 1024.0 * 1024.0;
+impl Rule {
+    /// The figure that its metric is held against, for this service.
+    #[must_use]
+    pub fn threshold(&self, window: Window<'_>) -> f64 {
+        match self.threshold {
+            Threshold::Fixed(figure) => figure,
+            Threshold::Snapshot => window.hello().snapshot_threshold_ns as f64,
+        }
+    }
 
-/// The rules that are built in, each with the reason for its figures.
-#[must_use]
-pub fn default_rules() -> Vec<Rule> {
-    let rule = |name, metric, threshold, hold_s, severity| Rule {
-        name: Cow::Borrowed(name),
-        metric,
-        threshold: Threshold::Fixed(threshold),
-        clear_share: 0.8,
-        hold: Duration::from_secs(hold_s),
-        clear_for: Duration::from_secs(10),
-        severity,
-    };
-    vec![
-        // Ten seconds tell a loop that is always late from one that was once.
-        rule("lag-high", Metric::LagP99, 50.0 * MS, 10, Severity::Warning),
-        rule(
-            "lag-critical",
-            Metric::LagNow,
-            SECOND,
-            30,
-            Severity::Critical,
-        ),
-        // A figure above five seconds has been growing for five seconds.
-        rule("lag-page", Metric::LagNow, 5.0 * SECOND, 0, Severity::Page),
-        Rule {
-            threshold: Threshold::Snapshot,
-            ..rule("stall", Metric::LagSpike, 0.0, 0, Severity::Warning)
-        },
-        // The growth itself is over 30 s, so that it has gone on for a minute when this fires.
-        rule(
-            "backlog-growing",
-            Metric::BacklogGrowth,
-            0.5,
-            30,
-            Severity::Warning,
-        ),
-        rule("rejections", Metric::Rejections, 0.0, 0, Severity::Warning),
-        rule(
-            "slot-leak",
-            Metric::StuckSlots,
-            60.0 * SECOND,
-            0,
-            Severity::Critical,
-        ),
-        rule(
-            "retry-storm",
-            Metric::RetryShare,
-            0.5,
-            30,
-            Severity::Warning,
-        ),
-        rule(
-            "blocking-pool-full",
-            Metric::BlockingPoolLag,
-            500.0 * MS,
-            5,
-            Severity::Warning,
-        ),
-        Rule {
-            // A leak does not pause; a cache that is filled does.
-            clear_for: Duration::from_mins(2),
-            ..rule(
-                "memory-growing",
-                Metric::MemoryGrowth,
-                64.0 * MIB,
-                60,
-                Severity::Warning,
-            )
-        },
-        Rule {
-            clear_for: Duration::ZERO,
-            ..rule(
-                "service-silent",
-                Metric::Silence,
-                3.0 * SECOND,
-                0,
-                Severity::Critical,
-            )
-        },
-        Rule {
-            // Counted from the last frame: a connection that breaks and comes back at once is no loss.
-            clear_for: Duration::ZERO,
-            ..rule(
-                "service-lost",
-                Metric::Lost,
-                1.5 * SECOND,
-                0,
-                Severity::Critical,
-            )
-        },
-        Rule {
-            clear_for: Duration::from_secs(30),
-            ..rule(
-                "telemetry-dropped",
-                Metric::TelemetryDropped,
-                0.0,
-                0,
-                Severity::Info,
-            )
-        },
-    ]
-}
+    /// The bound that a figure must be back behind, where its threshold is this.
+    #[must_use]
+    pub fn clear_bound(&self, threshold: f64) -> f64 {
+        self.clear.unwrap_or(if self.op.is_upwards() {
+            threshold * CLEAR_SHARE
+        } else {
+            threshold / CLEAR_SHARE
+        })
+    }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    /// Whether it is about this service.
+    #[must_use]
+    pub fn is_about(&self, service: &str) -> bool {
+        self.services.is_empty() || self.services.iter().any(|known| known == service)
+    }
 
-    #[test]
-    fn names_are_unique_and_a_lower_bound_is_lower() {
-        let rules = default_rules();
-        let mut names: Vec<_> = rules.iter().map(|rule| &rule.name).collect();
-        names.sort();
-        names.dedup();
-        assert_eq!(names.len(), rules.len());
-        assert!(
-            rules
-                .iter()
-                .all(|rule| (0.0..1.0).contains(&rule.clear_share))
-        );
+    /// Whether it is about this subject of a service.
+    #[must_use]
+    pub fn is_about_subject(&self, subject: Option<&str>) -> bool {
+        let is = |known: &String| Some(known.as_str()) == subject;
+        self.subjects.is_empty() || self.subjects.iter().any(is)
     }
 }

@@ -11,10 +11,13 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use ax_wire::alert::{Alert, AlertState};
+use ax_wire::{
+    alert::{Alert, AlertState},
+    rules::SilenceInfo,
+};
 use serde::{Deserialize, Serialize};
 
-use super::{Reading, Rule};
+use super::{Action, Metric, Reading, Rule, RuleSet, silence};
 use crate::{clock::Now, window::Window};
 
 /// Resolved alerts kept of one service, about 300 bytes each.
@@ -22,6 +25,9 @@ pub const MAX_RESOLVED: usize = 100;
 
 /// Alerts of one service that are pending or firing; more say nothing that these do not.
 pub const MAX_ACTIVE: usize = 100;
+
+/// Of how many subjects is remembered when a rule acted on them last.
+const MAX_ACTED: usize = 200;
 
 /// For how long the alerts of a service that is gone wait for its next instance. Then they are resolved: nobody is left
 /// for whom they could be true.
@@ -41,28 +47,65 @@ pub enum Quiet {
 /// An alert that is pending or firing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Active {
-    alert: Alert,
-    since_mono_ns: u64,
-    /// Since when the figure has been below the lower bound.
+    pub(super) alert: Alert,
+    pub(super) since_mono_ns: u64,
+    /// Since when the figure has been back behind the second bound.
     #[serde(skip)]
     clear_since_mono_ns: Option<u64>,
+    /// Its rule has acted, and acts once more when it ends.
+    #[serde(default)]
+    pub(super) acted: bool,
+}
+
+/// When a rule acted on a subject last. Outlives the alert, and so bounds how often the rule acts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Acted {
+    rule: String,
+    subject: Option<String>,
+    at_mono_ns: u64,
+}
+
+/// What is to be known of a service beside its figures to judge it.
+#[derive(Clone, Copy, Debug)]
+pub struct Judging<'a> {
+    /// The rules.
+    pub rules: &'a RuleSet,
+    /// Silences that were asked for, beside those of the rules' file.
+    pub asked: &'a [SilenceInfo],
+    /// Whether it is judged at the moment.
+    pub quiet: Quiet,
+    /// The time.
+    pub now: Now,
+}
+
+/// What a judgement has changed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// Alerts that began to fire or were resolved.
+    pub alerts: Vec<Alert>,
+    /// Alerts whose rule is to act now, because they fire or because they have ended.
+    pub due: Vec<Alert>,
 }
 
 /// The alerts of one service, over its reconnects and restarts.
 #[derive(Clone, Debug, Default)]
 pub struct Book {
-    active: Vec<Active>,
+    pub(super) active: Vec<Active>,
     /// Newest first.
     resolved: VecDeque<Alert>,
+    /// Oldest first.
+    acted: VecDeque<Acted>,
 }
 
 impl Book {
-    /// Goes on with alerts that fired before: those of the instance before this one, or from before the agent's restart.
+    /// Goes on with alerts that fired before, and with when rules acted: those of the instance before this one, or from
+    /// before the agent's restart.
     #[must_use]
-    pub fn resume(active: Vec<Active>) -> Self {
+    pub fn resume(active: Vec<Active>, acted: Vec<Acted>) -> Self {
         Self {
             active,
             resolved: VecDeque::new(),
+            acted: acted.into(),
         }
     }
 
@@ -74,12 +117,30 @@ impl Book {
         firing.cloned().collect()
     }
 
-    /// Hands everything to the next instance of the service; keeps a copy of what is over.
+    /// When rules acted, to be handed to [`Self::resume`].
     #[must_use]
-    pub fn hand_over(&mut self) -> Self {
+    pub fn acted(&self) -> Vec<Acted> {
+        self.acted.iter().cloned().collect()
+    }
+
+    /// The alerts that ended, newest first.
+    pub fn resolved(&self) -> impl Iterator<Item = &Alert> {
+        self.resolved.iter()
+    }
+
+    /// Hands everything to the next instance of the service; keeps a copy of what is over. That an instance is lost is
+    /// true of it alone, whatever comes after it: that stays.
+    #[must_use]
+    pub fn hand_over(&mut self, rules: &RuleSet) -> Self {
+        let of_instance = |active: &mut Active| {
+            let mut rules = rules.rules.iter();
+            let rule = rules.find(|rule| rule.name == active.alert.rule);
+            rule.is_none_or(|rule| rule.metric != Metric::Lost)
+        };
         Self {
-            active: std::mem::take(&mut self.active),
+            active: self.active.extract_if(.., of_instance).collect(),
             resolved: self.resolved.clone(),
+            acted: self.acted.clone(),
         }
     }
 
@@ -96,28 +157,93 @@ impl Book {
         active
     }
 
-    /// Judges the service. Returns the alerts that began to fire or were resolved. Call about once a second.
-    pub fn judge(
-        &mut self,
-        rules: &[Rule],
-        window: Window<'_>,
-        quiet: Quiet,
-        now: Now,
-    ) -> Vec<Alert> {
+    /// Judges the service. Call about once a second.
+    pub fn judge(&mut self, judging: Judging<'_>, window: Window<'_>) -> Changes {
+        let Judging {
+            rules, quiet, now, ..
+        } = judging;
         let mut changed = Vec::new();
-        let speaks = window.history().speaks(now);
-        for rule in rules {
-            // Figures of a service that is silent are those of its last word: they say nothing of now.
-            let known = rule.metric.is_of_connection() || speaks;
-            // That a service died is worth saying however young it was.
-            let judged = quiet == Quiet::No || rule.metric == super::Metric::Lost;
-            if known && judged {
-                let readings = rule.metric.readings(window, now);
+        for rule in rules.enabled() {
+            if is_judged(rule, window, quiet, now) {
+                let readings = readings(rule, window, now);
                 self.judge_rule(rule, &readings, window, now, &mut changed);
             }
         }
         self.drop_unknown(rules, window, now, &mut changed);
-        changed
+        let mut due = Vec::new();
+        for (alert, acted) in &mut changed {
+            if alert.state == AlertState::Resolved && *acted {
+                due.push(alert.clone());
+            }
+        }
+        self.act(judging, window, &mut due);
+        let mut alerts: Vec<Alert> = changed.into_iter().map(|(alert, _)| alert).collect();
+        // Those that have begun are told with what was found out about them since.
+        for alert in alerts.iter_mut().filter(|alert| alert.state == AlertState::Firing) {
+            let same = |active: &&Active| {
+                (&active.alert.rule, &active.alert.subject) == (&alert.rule, &alert.subject)
+            };
+            if let Some(active) = self.active.iter().find(same) {
+                alert.clone_from(&active.alert);
+            }
+        }
+        Changes { alerts, due }
+    }
+
+    /// Finds the alerts whose rule is to act: they fire, it has not yet, and neither a silence nor its cooldown holds it
+    /// back. A silence or a cooldown that ends while the alert fires lets it act then.
+    fn act(&mut self, judging: Judging<'_>, window: Window<'_>, due: &mut Vec<Alert>) {
+        let Judging {
+            rules, asked, now, ..
+        } = judging;
+        let service = (window.history().uid, window.hello().service.as_str());
+        for active in &mut self.active {
+            let mut all = rules.rules.iter();
+            let Some(rule) = all.find(|rule| rule.name == active.alert.rule) else {
+                continue;
+            };
+            let alert = &mut active.alert;
+            let silenced = [&*rules.silences, asked]
+                .into_iter()
+                .filter_map(|silences| silence::covering(silences, service, alert, now));
+            alert.silenced = silenced.max_by_key(|silenced| silenced.until_unix_ns);
+            let actions = rules.actions_of(rule);
+            let held_back = alert.silenced.is_some()
+                || cooldown_left(&self.acted, rule, alert.subject.as_deref(), now).is_some();
+            if alert.state != AlertState::Firing || active.acted || held_back || actions.is_empty() {
+                continue;
+            }
+            active.acted = true;
+            alert.bell = actions.contains(&Action::Bell);
+            due.push(alert.clone());
+            let is_same = |acted: &Acted| acted.rule == alert.rule && acted.subject == alert.subject;
+            self.acted.retain(|acted| !is_same(acted));
+            self.acted.push_back(Acted {
+                rule: alert.rule.clone(),
+                subject: alert.subject.clone(),
+                at_mono_ns: now.mono_ns,
+            });
+            if self.acted.len() > MAX_ACTED {
+                self.acted.pop_front();
+            }
+        }
+    }
+
+    /// How long the cooldown of a rule still holds it back on a subject.
+    pub(super) fn cooldown_left(
+        &self,
+        rule: &Rule,
+        subject: Option<&str>,
+        now: Now,
+    ) -> Option<Duration> {
+        cooldown_left(&self.acted, rule, subject, now)
+    }
+
+    /// The alert of a rule on a subject, while it is pending or fires.
+    pub(super) fn active(&self, rule: &str, subject: Option<&str>) -> Option<&Active> {
+        self.active.iter().find(|active| {
+            active.alert.rule == rule && active.alert.subject.as_deref() == subject
+        })
     }
 
     fn judge_rule(
@@ -126,14 +252,14 @@ impl Book {
         readings: &[Reading],
         window: Window<'_>,
         now: Now,
-        changed: &mut Vec<Alert>,
+        changed: &mut Vec<(Alert, bool)>,
     ) {
         let threshold = rule.threshold(window);
         for reading in readings {
             let mut active = self.active.iter_mut();
             if let Some(active) = active.find(|active| active.is(rule, reading)) {
                 active.update(rule, threshold, reading, window, now);
-            } else if reading.value > threshold && self.active.len() < MAX_ACTIVE {
+            } else if rule.op.holds(reading.value, threshold) && self.active.len() < MAX_ACTIVE {
                 let new = Active::new(rule, threshold, reading, window, now);
                 self.active.push(new);
             }
@@ -151,7 +277,7 @@ impl Book {
             match active.step(rule, now) {
                 None => kept.push(active),
                 Some(Step::Fires) => {
-                    changed.push(active.alert.clone());
+                    changed.push((active.alert.clone(), active.acted));
                     kept.push(active);
                 }
                 Some(Step::Ends) => {}
@@ -165,17 +291,16 @@ impl Book {
     /// more.
     fn drop_unknown(
         &mut self,
-        rules: &[Rule],
+        rules: &RuleSet,
         window: Window<'_>,
         now: Now,
-        changed: &mut Vec<Alert>,
+        changed: &mut Vec<(Alert, bool)>,
     ) {
         let gone = window.history().gone_since_mono_ns();
         let gone = gone.is_some_and(|since| now.since(since) >= KEEP_WITHOUT_SERVICE);
         let known = |active: &Active| {
-            let mut rules = rules.iter();
-            let rule = rules.find(|rule| active.alert.rule == rule.name);
-            rule.is_some_and(|rule| !gone || rule.metric == super::Metric::Lost)
+            let rule = rules.enabled().find(|rule| active.alert.rule == rule.name);
+            rule.is_some_and(|rule| !gone || rule.metric == Metric::Lost)
         };
         let (kept, over) = std::mem::take(&mut self.active)
             .into_iter()
@@ -188,16 +313,45 @@ impl Book {
         }
     }
 
-    fn resolve(&mut self, active: Active, now: Now, changed: &mut Vec<Alert>) {
+    fn resolve(&mut self, active: Active, now: Now, changed: &mut Vec<(Alert, bool)>) {
         let resolved = Alert {
             state: AlertState::Resolved,
             resolved_unix_ns: Some(active.unix_ns(now)),
+            bell: false,
             ..active.alert
         };
-        changed.push(resolved.clone());
+        changed.push((resolved.clone(), active.acted));
         self.resolved.push_front(resolved);
         self.resolved.truncate(MAX_RESOLVED);
     }
+}
+
+/// Whether a rule is judged on a service at the moment.
+pub(super) fn is_judged(rule: &Rule, window: Window<'_>, quiet: Quiet, now: Now) -> bool {
+    // Figures of a service that is silent are those of its last word: they say nothing of now.
+    let known = rule.metric.is_of_connection() || window.history().speaks(now);
+    // That a service died is worth saying however young it was.
+    let judged = quiet == Quiet::No || rule.metric == Metric::Lost;
+    known && judged && rule.is_about(&window.hello().service)
+}
+
+/// The figures that a rule is about.
+pub(super) fn readings(rule: &Rule, window: Window<'_>, now: Now) -> Vec<Reading> {
+    let mut readings = rule.metric.readings(window, now);
+    readings.retain(|reading| rule.is_about_subject(reading.subject.as_deref()));
+    readings
+}
+
+fn cooldown_left(
+    acted: &VecDeque<Acted>,
+    rule: &Rule,
+    subject: Option<&str>,
+    now: Now,
+) -> Option<Duration> {
+    let mut acted = acted.iter();
+    let last = acted.find(|acted| acted.rule == rule.name && acted.subject.as_deref() == subject)?;
+    let left = rule.cooldown.checked_sub(now.since(last.at_mono_ns))?;
+    (!left.is_zero()).then_some(left)
 }
 
 /// What becomes of an active alert.
@@ -225,9 +379,12 @@ impl Active {
                 threshold,
                 unit: rule.metric.unit(),
                 sentence: rule.metric.sentence(window, subject, reading.value),
+                silenced: None,
+                bell: false,
             },
             since_mono_ns: now.mono_ns,
             clear_since_mono_ns: None,
+            acted: false,
         }
     }
 
@@ -250,20 +407,28 @@ impl Active {
         now: Now,
     ) {
         let firing = self.alert.state == AlertState::Firing;
-        let bound = if firing {
-            threshold * rule.clear_share
-        } else {
-            threshold
-        };
+        // The rule may have been changed since.
+        self.alert.severity = rule.severity;
+        self.alert.unit = rule.metric.unit();
         self.alert.value = reading.value;
         self.alert.threshold = threshold;
-        if reading.value > self.alert.peak {
+        let is_worst = !rule.op.is_worse(self.alert.peak, reading.value);
+        if is_worst {
             self.alert.peak = reading.value;
         }
-        if reading.value > bound {
+        let goes_on = if firing {
+            let clear = rule.clear_bound(threshold);
+            rule.op.holds(reading.value, threshold) || rule.op.is_worse(reading.value, clear)
+        } else {
+            rule.op.holds(reading.value, threshold)
+        };
+        if goes_on {
             self.clear_since_mono_ns = None;
-            let subject = reading.subject.as_deref();
-            self.alert.sentence = rule.metric.sentence(window, subject, reading.value);
+            // Of several spikes it goes on to speak of the worst, which is the one that the headline speaks of.
+            if is_worst || rule.metric != Metric::LagSpike {
+                let subject = reading.subject.as_deref();
+                self.alert.sentence = rule.metric.sentence(window, subject, reading.value);
+            }
         } else {
             self.clear_since_mono_ns.get_or_insert(now.mono_ns);
         }

@@ -385,16 +385,44 @@ impl From<Quantiles> for Brief {
     }
 }
 
+impl Brief {
+    /// How many were recorded.
+    #[must_use]
+    pub fn count(self) -> u64 {
+        self.count.highest_ns() / 1_000
+    }
+
+    /// The median; `None` where nothing was recorded.
+    #[must_use]
+    pub fn p50_ns(self) -> Option<u64> {
+        self.known(self.p50)
+    }
+
+    /// The 99th percentile; `None` where nothing was recorded.
+    #[must_use]
+    pub fn p99_ns(self) -> Option<u64> {
+        self.known(self.p99)
+    }
+
+    /// The maximum; `None` where nothing was recorded.
+    #[must_use]
+    pub fn max_ns(self) -> Option<u64> {
+        self.known(self.max)
+    }
+
+    fn known(self, bucket: Bucket) -> Option<u64> {
+        (self.count() > 0).then(|| bucket.highest_ns())
+    }
+}
+
 impl From<Brief> for Quantiles {
     fn from(brief: Brief) -> Self {
-        let count = brief.count.highest_ns() / 1_000;
-        let known = |bucket: Bucket| (count > 0).then(|| bucket.highest_ns());
         Self {
-            count,
-            p50_ns: known(brief.p50),
-            p90_ns: known(brief.p90),
-            p99_ns: known(brief.p99),
-            max_ns: known(brief.max),
+            count: brief.count(),
+            p50_ns: brief.p50_ns(),
+            p90_ns: brief.known(brief.p90),
+            p99_ns: brief.p99_ns(),
+            max_ns: brief.max_ns(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use ax_wire::{sample::DownstreamSample, view::Quantiles};
 
-use super::{Recent, Roster, Tally};
+use super::{Bucket, DownstreamSecond, Recent, Roster, Tally, narrow, second::put};
 use crate::{config::MAX_DOWNSTREAMS, ingest::DownstreamHistograms};
 
 #[derive(Debug)]
@@ -10,6 +10,29 @@ struct Downstream {
     name: String,
     latency: Recent,
     wait: Recent,
+}
+
+/// Counters that went backwards, which no probe sends, have added nothing.
+fn second(
+    before: Option<&DownstreamSample>,
+    sample: &DownstreamSample,
+    own: &DownstreamHistograms,
+) -> DownstreamSecond {
+    let added = |total: fn(&DownstreamSample) -> u64| {
+        before.map_or(0, |before| {
+            narrow(total(sample).saturating_sub(total(before)))
+        })
+    };
+    let oldest_ns = sample.oldest.iter().map(|call| call.age_ns).max();
+    DownstreamSecond {
+        in_flight: narrow(sample.in_flight),
+        waiting: narrow(sample.waiting),
+        calls: added(|sample| sample.calls_total),
+        errors: added(|sample| sample.errors_total),
+        oldest: oldest_ns.map(Bucket::of_ns).unwrap_or_default(),
+        latency: own.latency.quantiles().into(),
+        wait: own.wait.quantiles().into(),
+    }
 }
 
 /// The histograms of all downstreams of a service.
@@ -27,8 +50,9 @@ impl Downstreams {
     pub(super) fn take(
         &mut self,
         (at_mono_ns, number): (u64, u64),
-        samples: &[DownstreamSample],
+        (before, samples): (Option<&[DownstreamSample]>, &[DownstreamSample]),
         histograms: Vec<DownstreamHistograms>,
+        seconds: &mut Vec<Option<DownstreamSecond>>,
         tally: &mut Tally,
     ) -> u64 {
         let mut folded = 0;
@@ -44,6 +68,9 @@ impl Downstreams {
                 },
             );
             if let Some(place) = place {
+                let mut before = before.into_iter().flatten();
+                let before = before.find(|before| before.name == sample.name);
+                put(seconds, place, second(before, sample, &own));
                 let known = self.0.value_mut(place);
                 known.latency.add(at_mono_ns, own.latency, tally);
                 known.wait.add(at_mono_ns, own.wait, tally);
@@ -52,6 +79,13 @@ impl Downstreams {
             }
         }
         folded
+    }
+
+    /// The place of one among [`Second::downstreams`](super::Second::downstreams), with the second that it was first in.
+    pub(crate) fn place_of(&self, name: &str) -> Option<(usize, u64)> {
+        let mut known = self.0.entries().iter().enumerate();
+        let (place, entry) = known.find(|(_, entry)| entry.value.name == name)?;
+        Some((place, entry.born))
     }
 
     /// Latency and wait of one over the window.
@@ -64,6 +98,17 @@ impl Downstreams {
             known.wait.add_to(tally);
             (latency, tally.take())
         })
+    }
+
+    /// The latency that the sample of this instant brought of one.
+    pub(crate) fn newest_latency(
+        &self,
+        name: &str,
+        at_mono_ns: u64,
+    ) -> Option<&super::SparseHistogram> {
+        let mut known = self.0.entries().iter().map(|entry| &entry.value);
+        let known = known.find(|known| known.name == name)?;
+        known.latency.newest(at_mono_ns)
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -1,8 +1,8 @@
-//! The histograms of the last minute.
+//! The histograms of the last minute, and coarser in time those of the 14 minutes before.
 
 use std::collections::VecDeque;
 
-use super::{SparseHistogram, Tally, WINDOW_NS};
+use super::{HISTORY_NS, SparseHistogram, Tally, WINDOW_NS};
 
 /// Samples are added up in slots of 10 s: six make a minute. Shorter ones would forget more evenly, and cost memory
 /// in proportion.
@@ -14,18 +14,28 @@ const MAX_FRESH: usize = 16;
 /// Slots kept at most: six are full, one leaves.
 const MAX_SLOTS: usize = 7;
 
+/// Slots older than the window are added up by so much, which tells now from before and costs little.
+const OLDER_SLOT_NS: u64 = 3 * WINDOW_NS;
+
+/// Of these, at most so many: with the window, 15 minutes.
+const MAX_OLDER: usize = 5;
+
 /// One kind of histogram of one type over the last 50 to 60 s: at most 7 slots of 4 KiB and their sum, a few hundred
 /// bytes each where the buckets filled are few.
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
     /// When each slot began, and what it holds; oldest first.
     slots: VecDeque<(u64, SparseHistogram)>,
+    /// What has left the window: when each slot began, and what it holds; oldest first.
+    older: VecDeque<(u64, SparseHistogram)>,
     /// All slots together: they change every 10 s and are read every second.
     closed: SparseHistogram,
     /// When the newest recordings began, which are not yet a slot.
     fresh_since: u64,
     /// The newest recordings, sample by sample: adding them up once a slot costs a third of doing so each second.
     fresh: Vec<SparseHistogram>,
+    /// When the newest of them was taken.
+    newest_mono_ns: u64,
 }
 
 impl Recent {
@@ -43,8 +53,10 @@ impl Recent {
             self.slots
                 .push_back((self.fresh_since, tally.take_sparse()));
             // A service that samples in a flood must not fill a minute with slots.
-            if self.slots.len() > MAX_SLOTS {
-                self.slots.pop_front();
+            if self.slots.len() > MAX_SLOTS
+                && let Some((began, slot)) = self.slots.pop_front()
+            {
+                self.retire(began, slot, tally);
             }
             self.close(tally);
         }
@@ -52,35 +64,61 @@ impl Recent {
             self.fresh_since = at_mono_ns;
         }
         self.fresh.push(sparse);
+        self.newest_mono_ns = at_mono_ns;
+    }
+
+    /// What the sample of this instant brought, where that is the newest one and brought something.
+    pub(crate) fn newest(&self, at_mono_ns: u64) -> Option<&SparseHistogram> {
+        let newest = self.fresh.last()?;
+        (self.newest_mono_ns == at_mono_ns).then_some(newest)
     }
 
     /// Forgets the slots that began at `mono_ns` or earlier. `tally` as in [`Self::add`].
     pub(crate) fn forget_before(&mut self, mono_ns: u64, tally: &mut Tally) {
         let kept = self.slots.len();
-        while self
-            .slots
-            .front()
-            .is_some_and(|(began, _)| *began <= mono_ns)
-        {
-            self.slots.pop_front();
+        while let Some((began, slot)) = self.slots.pop_front_if(|(began, _)| *began <= mono_ns) {
+            self.retire(began, slot, tally);
         }
         if self.slots.len() < kept {
             self.close(tally);
         }
-        if self.fresh_since <= mono_ns {
-            self.fresh.clear();
+        if self.fresh_since <= mono_ns && !self.fresh.is_empty() {
+            self.fresh.drain(..).for_each(|part| tally.add(&part));
+            self.retire(self.fresh_since, tally.take_sparse(), tally);
+        }
+        let oldest = mono_ns.saturating_sub(HISTORY_NS - WINDOW_NS);
+        while self
+            .older
+            .pop_front_if(|(began, _)| *began <= oldest)
+            .is_some()
+        {}
+    }
+
+    /// Keeps a slot that has left the window, added to those of its three minutes.
+    fn retire(&mut self, began: u64, slot: SparseHistogram, tally: &mut Tally) {
+        match self.older.back_mut() {
+            Some((since, sum)) if began.saturating_sub(*since) < OLDER_SLOT_NS => {
+                tally.add(sum);
+                tally.add(&slot);
+                *sum = tally.take_sparse();
+            }
+            _ => self.older.push_back((began, slot)),
+        }
+        if self.older.len() > MAX_OLDER {
+            self.older.pop_front();
         }
     }
 
     /// Forgets all slots; what is fresh stays.
     pub(crate) fn forget_slots(&mut self) {
         self.slots.clear();
+        self.older.clear();
         self.closed = SparseHistogram::default();
     }
 
     /// What its histograms take in memory.
     pub(crate) fn bytes(&self) -> usize {
-        let slots = self.slots.iter().map(|(_, slot)| slot);
+        let slots = self.slots.iter().chain(&self.older).map(|(_, slot)| slot);
         let all = slots.chain(&self.fresh).chain([&self.closed]);
         all.map(SparseHistogram::bytes).sum()
     }
@@ -90,7 +128,13 @@ impl Recent {
         self.closed = tally.take_sparse();
     }
 
-    /// Adds everything to a tally.
+    /// Adds the last 15 minutes to a tally.
+    pub(crate) fn add_all_to(&self, tally: &mut Tally) {
+        self.older.iter().for_each(|(_, slot)| tally.add(slot));
+        self.add_to(tally);
+    }
+
+    /// Adds the window to a tally.
     pub(crate) fn add_to(&self, tally: &mut Tally) {
         tally.add(&self.closed);
         self.fresh.iter().for_each(|part| tally.add(part));
@@ -125,5 +169,23 @@ mod tests {
         recent.add(700 * 1_000_000_000, SparseHistogram::default(), &mut tally);
         recent.add_to(&mut tally);
         assert_eq!(tally.take().count, 0);
+        recent.add_all_to(&mut tally);
+        assert_eq!(tally.take().count, 600, "what left the window is kept");
+    }
+
+    #[test]
+    fn the_fifteen_minutes_are_kept_in_few_slots() {
+        let mut one = LatencyHistogram::new();
+        one.record_ns(3_000_000);
+        let mut recent = Recent::default();
+        let mut tally = Tally::default();
+        for second in 1..=3_000 {
+            let at = second * 1_000_000_000;
+            recent.add(at, SparseHistogram::from(&one), &mut tally);
+        }
+        recent.add_all_to(&mut tally);
+        let count = tally.take().count;
+        assert!((700..=901).contains(&count), "{count} of the last 900 s");
+        assert!(recent.older.len() <= MAX_OLDER && recent.slots.len() <= MAX_SLOTS);
     }
 }

@@ -6,7 +6,7 @@ use ax_wire::{
     view::Point,
 };
 
-use super::{Brief, Change, narrow, quantile};
+use super::{Brief, Bucket, Change, HostSecond, narrow, quantile};
 
 /// One sample in the form that is kept.
 #[derive(Clone, Debug)]
@@ -20,10 +20,14 @@ pub struct Second {
     pub interval_ns: Option<u64>,
     /// The charts.
     pub point: Point,
+    /// The process on its host.
+    pub host: HostSecond,
     /// Each lane, by its place.
     pub(crate) lanes: Vec<Option<LaneSecond>>,
     /// Each type, by its place: 56 bytes each.
     pub(crate) types: Vec<Option<TypeSecond>>,
+    /// Each downstream, by its place.
+    pub(crate) downstreams: Vec<Option<DownstreamSecond>>,
 }
 
 impl Second {
@@ -52,8 +56,10 @@ impl Second {
                 pending: 0,
                 finished_per_s: None,
             },
+            host: HostSecond::of(change),
             lanes: Vec::new(),
             types: Vec::new(),
+            downstreams: Vec::new(),
         }
     }
 
@@ -62,13 +68,15 @@ impl Second {
         let lanes = self.lanes.len() * size_of::<Option<LaneSecond>>();
         let types = self.types.len() * size_of::<Option<TypeSecond>>();
         let shares = self.point.busy_shares.len() * size_of::<Option<f64>>();
-        size_of::<Self>() + lanes + types + shares
+        let downstreams = self.downstreams.len() * size_of::<Option<DownstreamSecond>>();
+        size_of::<Self>() + lanes + types + downstreams + shares
     }
 
     /// Gives back the room that growing has left over.
     pub(super) fn shrink(&mut self) {
         self.lanes.shrink_to_fit();
         self.types.shrink_to_fit();
+        self.downstreams.shrink_to_fit();
     }
 
     /// See [`counts`].
@@ -91,7 +99,7 @@ pub struct Counts {
 }
 
 /// One second of one lane.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LaneSecond {
     /// Running when the sample was taken.
     pub running: u32,
@@ -101,6 +109,10 @@ pub struct LaneSecond {
     pub counts: Counts,
     /// Attempts begun.
     pub started: u32,
+    /// Attempts that failed and were followed by a wait for another.
+    pub retried: u32,
+    /// How long the attempts that ended had run, together, in seconds.
+    pub run_s: f32,
     /// Queue wait of its types together.
     pub queue_wait: Brief,
     /// Run time of its types together.
@@ -122,6 +134,25 @@ pub struct TypeSecond {
     pub run: Brief,
     /// One poll.
     pub poll: Brief,
+}
+
+/// One second of one downstream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DownstreamSecond {
+    /// Calls under way when the sample was taken.
+    pub in_flight: u32,
+    /// Callers that waited for a client when the sample was taken.
+    pub waiting: u32,
+    /// Calls begun.
+    pub calls: u32,
+    /// Calls that ended with an error.
+    pub errors: u32,
+    /// Age of the oldest call under way.
+    pub oldest: Bucket,
+    /// From the beginning of a call to its end.
+    pub latency: Brief,
+    /// How long callers waited for a client.
+    pub wait: Brief,
 }
 
 /// What was added to the counters in an interval; nothing where there is no interval to add in. A counter that went

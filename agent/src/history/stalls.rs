@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use ax_wire::{
     event::{Stall, StallKind},
     sample::{Sample, WorkerState},
+    stack::ThreadStack,
 };
 
 /// Stalls kept at most.
@@ -15,6 +16,8 @@ const MAX_STALLS: usize = 64;
 pub(crate) struct TrackedStall {
     pub(crate) stall: Stall,
     pub(crate) ongoing: bool,
+    /// The newest stack that was taken of it, with or without names.
+    pub(crate) stack: Option<Box<ThreadStack>>,
     /// The last sample showed its worker moving, but no word of its end has come.
     seen_moving: bool,
 }
@@ -42,13 +45,15 @@ impl Stalls {
     }
 
     fn tell(&mut self, stall: Stall, ongoing: bool) {
-        let told = TrackedStall {
+        let mut told = TrackedStall {
             stall,
             ongoing,
+            stack: None,
             seen_moving: false,
         };
         let mut known = self.known.iter_mut();
         if let Some(known) = known.find(|known| known.stall.id == told.stall.id) {
+            told.stack = known.stack.take();
             *known = told;
             return;
         }
@@ -57,6 +62,14 @@ impl Stalls {
             self.known.remove(oldest_ended.unwrap_or(0));
         }
         self.known.push_back(told);
+    }
+
+    /// A stack of one of them, or the same stack with names. One of a stall that is not known is not kept.
+    pub(crate) fn saw_stack(&mut self, stack: &ThreadStack) {
+        let mut known = self.known.iter_mut();
+        if let Some(known) = known.find(|known| known.stall.id == stack.stall) {
+            known.stack = Some(Box::new(stack.clone()));
+        }
     }
 
     /// Brings the stalls going on up to a sample: they are as old as the sample says. One whose worker is shown moving or

@@ -45,6 +45,13 @@ impl ServiceHistory {
             let begun_before = known.latest.counters.started_total;
             let begun = lane.counters.started_total.saturating_sub(begun_before);
             let started = second.interval_ns.map_or(0, |_| narrow(begun));
+            let added = |before: u64, after: u64| {
+                second
+                    .interval_ns
+                    .map_or(0, |_| after.saturating_sub(before))
+            };
+            let retried = narrow(added(known.latest.retried_total, lane.retried_total));
+            let run_s = added(known.latest.run_ns_total, lane.run_ns_total) as f32 / 1e9;
             let of_lane = || {
                 let pairs = types.iter().zip(histograms);
                 pairs.filter(|(r#type, _)| r#type.lane.as_ref() == Some(&lane.name))
@@ -61,6 +68,8 @@ impl ServiceHistory {
                     pending: narrow(lane.pending),
                     counts,
                     started,
+                    retried,
+                    run_s,
                     queue_wait,
                     run,
                 },

@@ -5,7 +5,7 @@ use ax_wire::{
     recorder::{MAX_RECORDED_EVENTS, RecorderDump},
 };
 
-use super::{clean_lane, clean_runtimes, clean_stack, clean_stall, clean_task, cut, cut_oldest};
+use super::{diagnosed::clean_waiting, clean_lane, clean_runtimes, clean_stack, clean_stall, clean_task, cut, cut_oldest};
 use crate::{
     config::{MAX_LAG_POINTS, MAX_LANES, MAX_TYPES},
     text::{clean, clean_some},
@@ -23,8 +23,8 @@ const MAX_UNKNOWN: usize = 64;
 /// Cleans every text of an incident, and cuts its lists. What was cut is said among what is unknown.
 pub(crate) fn clean_incident(incident: &mut Incident) {
     let mut folded = 0;
-    if let Reason::Code { label } = &mut incident.reason {
-        clean(label);
+    if let Reason::Code { label: text } | Reason::Alert { rule: text } = &mut incident.reason {
+        clean(text);
     }
     cut(&mut incident.stalls, MAX_STALLS, &mut folded);
     incident.stalls.iter_mut().for_each(clean_stall);
@@ -37,6 +37,7 @@ pub(crate) fn clean_incident(incident: &mut Incident) {
     }
     cut(&mut incident.running, MAX_RUNNING_JOBS, &mut folded);
     incident.running.iter_mut().for_each(clean_job);
+    clean_waiting(&mut incident.waiting, &mut folded);
     cut(&mut incident.queues, MAX_LANES, &mut folded);
     for queue in &mut incident.queues {
         clean_queue(queue, &mut folded);
@@ -53,7 +54,7 @@ pub(crate) fn clean_incident(incident: &mut Incident) {
     }
 }
 
-fn clean_job(job: &mut RunningJob) {
+pub(super) fn clean_job(job: &mut RunningJob) {
     clean_task(&mut job.task);
     if let Some(waits_for) = &mut job.waits_for {
         clean(&mut waits_for.label);

@@ -6,9 +6,12 @@ use std::{collections::BTreeSet, fs, path::Path, slice};
 use ax_wire::{LatencyHistogram, ToAgent, frame, recorder::MAX_RECORDED_EVENTS};
 use serde_json::{Map, Value, json};
 
-use super::{CleanSample, clean_backfill, clean_events, clean_hello, clean_incident};
+use super::{
+    CleanSample, clean_action, clean_answer, clean_backfill, clean_controlled, clean_events,
+    clean_hello, clean_incident, clean_question, clean_silence,
+};
 use crate::{
-    alert::{Book, Quiet, default_rules},
+    alert::{Book, Judging, Quiet, RuleSet},
     clock::Now,
     config::MAX_TEXT_CHARS,
     history::ServiceHistory,
@@ -193,7 +196,31 @@ fn ingested(line: &[u8]) -> Option<(ToAgent, Value)> {
             ToAgent::Backfill(charts)
         }
         // They have neither a text nor a list.
-        ToAgent::Goodbye | ToAgent::Subscribe(_) | ToAgent::Capture(_) | ToAgent::Unknown => {
+        ToAgent::Ask(mut ask) => {
+            clean_question(&mut ask.question);
+            ToAgent::Ask(ask)
+        }
+        ToAgent::Control(mut control) => {
+            clean_action(&mut control.action);
+            ToAgent::Control(control)
+        }
+        ToAgent::Controlled(mut controlled) => {
+            clean_controlled(&mut controlled);
+            ToAgent::Controlled(controlled)
+        }
+        ToAgent::Answer(mut answer) => {
+            clean_answer(&mut answer);
+            ToAgent::Answer(answer)
+        }
+        ToAgent::Silence(mut request) => {
+            clean_silence(&mut request);
+            ToAgent::Silence(request)
+        }
+        ToAgent::Goodbye
+        | ToAgent::Subscribe(_)
+        | ToAgent::Capture(_)
+        | ToAgent::Rules
+        | ToAgent::Unknown => {
             return None;
         }
     };
@@ -316,7 +343,13 @@ fn a_hostile_service_is_judged_and_shown_like_any_other() {
             clean_events(&mut events);
             history.events(events, at);
         }
-        book.judge(&default_rules(), history.window(), Quiet::No, at);
+        let judging = Judging {
+            rules: &RuleSet::default(),
+            asked: &[],
+            quiet: Quiet::No,
+            now: at,
+        };
+        book.judge(judging, history.window());
         let extras = Extras {
             alerts: book.alerts(),
             ..Extras::default()

@@ -36,7 +36,10 @@ use super::{
 use crate::{
     access::{Peer, Sees},
     config::{Config, MAX_FRAMES_PER_SECOND},
-    ingest::{CleanSample, clean_backfill, clean_events, clean_hello, clean_incident},
+    ingest::{
+        CleanSample, clean_action, clean_answer, clean_backfill, clean_controlled, clean_events,
+        clean_hello, clean_incident, clean_question, clean_silence,
+    },
 };
 
 /// How long a peer may take to read why its connection closes.
@@ -63,7 +66,7 @@ const LONGEST_REST: Duration = Duration::from_secs(5);
 pub(super) struct ConnectionId(u64);
 
 impl ConnectionId {
-    fn next() -> Self {
+    pub(super) fn next() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         // Only uniqueness matters, and a single counter gives it in any ordering.
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
@@ -268,8 +271,25 @@ impl Connection {
                 },
                 line = self.next_line() => match line {
                     // Anything else that a viewer says is read to be rid of it.
-                    Ok(line) => if let Ok(ToAgent::Capture(capture)) = frame::decode(line.as_bytes()) {
-                        self.hub.capture(self.id, capture.instance).await;
+                    Ok(line) => match frame::decode(line.as_bytes()) {
+                        Ok(ToAgent::Capture(capture)) => {
+                            self.hub.capture(self.id, capture.instance).await;
+                        }
+                        Ok(ToAgent::Ask(mut ask)) => {
+                            clean_question(&mut ask.question);
+                            self.hub.ask(self.id, ask).await;
+                        }
+                        Ok(ToAgent::Control(mut control)) => {
+                            clean_action(&mut control.action);
+                            self.hub.control((self.id, self.peer.uid), control).await;
+                        }
+                        Ok(ToAgent::Rules) => self.hub.rules(self.id).await,
+                        Ok(ToAgent::Silence(mut request)) => {
+                            clean_silence(&mut request);
+                            let asker = (self.id, self.peer.uid, self.sees);
+                            self.hub.silence(asker, request).await;
+                        }
+                        _ => {}
                     },
                     Err(close) => return close,
                 },
@@ -305,8 +325,21 @@ fn from_service(frame: ToAgent) -> Result<Option<FromService>, Close> {
             clean_incident(&mut incident);
             FromService::Incident(incident)
         }
+        ToAgent::Answer(mut answer) => {
+            clean_answer(&mut answer);
+            FromService::Answer(answer)
+        }
+        ToAgent::Controlled(mut controlled) => {
+            clean_controlled(&mut controlled);
+            FromService::Controlled(controlled)
+        }
         ToAgent::Goodbye => FromService::Goodbye,
-        ToAgent::Subscribe(_) | ToAgent::Capture(_) => {
+        ToAgent::Subscribe(_)
+        | ToAgent::Capture(_)
+        | ToAgent::Ask(_)
+        | ToAgent::Control(_)
+        | ToAgent::Rules
+        | ToAgent::Silence(_) => {
             return Err(Close::malformed("a service cannot ask what a viewer asks"));
         }
         ToAgent::Unknown => return Ok(None),

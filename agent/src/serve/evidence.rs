@@ -14,6 +14,7 @@ use ax_wire::{
 
 use super::connection::ConnectionId;
 use crate::{
+    alert::action::runner::Occasion,
     clock::Now,
     snapshot::{
         ServiceKey, Settings,
@@ -48,16 +49,30 @@ struct Kept {
     suppressed: Suppressed,
 }
 
-/// A viewer that waits for a service to answer.
+/// Who wants a snapshot, and is told what became of it.
+#[derive(Clone, Debug)]
+pub(super) enum Asker {
+    Viewer(ConnectionId),
+    /// A rule whose alert fires.
+    Rule(Box<Occasion>),
+}
+
+/// Somebody who waits for a service to answer.
 #[derive(Debug)]
 struct Waiting {
-    viewer: ConnectionId,
+    asker: Asker,
     instance: InstanceId,
     since_mono_ns: u64,
 }
 
-/// An answer to a viewer.
-pub(super) type Answer = (ConnectionId, Captured);
+/// What is told to whom.
+pub(super) type Answer = (Asker, Captured);
+
+#[derive(Debug)]
+struct Writing {
+    key: ServiceKey,
+    told: Vec<(Asker, InstanceId)>,
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -67,8 +82,8 @@ pub(super) struct Evidence {
     services: HashMap<ServiceKey, Kept>,
     all: Limits,
     waiting: Vec<Waiting>,
-    /// Viewers to be told of a file that is being written.
-    writing: HashMap<IncidentId, Vec<(ConnectionId, InstanceId)>>,
+    /// Of which service a file is being written, and who is to be told of it.
+    writing: HashMap<IncidentId, Writing>,
 }
 
 impl Evidence {
@@ -127,9 +142,25 @@ impl Evidence {
         }
     }
 
-    /// Whether a snapshot of the service may be taken now; where not, it is counted. `true` must be followed by
+    /// Takes new limits.
+    pub(super) fn set_limits(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
+    /// Whether a snapshot of the service may be taken now; where not, it is counted. `Ok` must be followed by
     /// [`Self::write`] or a capture.
     pub(super) fn admit(&mut self, key: ServiceKey, kind: Kind, now: Now) -> Result<(), String> {
+        let admitted = self.try_admit(key.clone(), kind, now);
+        if let Err(why) = &admitted {
+            let suppressed = &mut self.kept(key).suppressed;
+            suppressed.by_agent_total += 1;
+            suppressed.last_reason = Some(why.clone());
+        }
+        admitted
+    }
+
+    /// The same without the count, for one that is of use only where there is no other.
+    pub(super) fn try_admit(&mut self, key: ServiceKey, kind: Kind, now: Now) -> Result<(), String> {
         let settings = self.settings.clone();
         let all = match kind {
             Kind::Asked => Ok(()),
@@ -139,28 +170,20 @@ impl Evidence {
                 .map_err(|why| format!("of all services together, {why}")),
         };
         let kept = self.kept(key);
-        match kept.limits.check(kind, &settings, now).and(all) {
-            Ok(()) => {
-                kept.limits.note(kind, now.mono_ns);
-                self.all.note(kind, now.mono_ns);
-                Ok(())
-            }
-            Err(why) => {
-                kept.suppressed.by_agent_total += 1;
-                kept.suppressed.last_reason = Some(why.clone());
-                Err(why)
-            }
-        }
+        kept.limits.check(kind, &settings, now).and(all)?;
+        kept.limits.note(kind, now.mono_ns);
+        self.all.note(kind, now.mono_ns);
+        Ok(())
     }
 
-    /// Hands a snapshot to the disk; the viewers that wait for this instance are told of it when it is there. Returns
-    /// who must be told at once that it failed.
+    /// Hands a snapshot to the disk; those that wait for it are told when it is there. Returns who must be told at once
+    /// that it failed.
     pub(super) fn write(
         &mut self,
         key: ServiceKey,
         id: IncidentId,
         snapshot: Box<Snapshot>,
-        waiting: Vec<(ConnectionId, InstanceId)>,
+        told: Vec<(Asker, InstanceId)>,
     ) -> Vec<Answer> {
         let order = Order::Write {
             uid: key.uid,
@@ -171,10 +194,10 @@ impl Evidence {
             .store
             .as_ref()
             .map_or(Err("snapshots are off"), |s| s.order(order));
-        self.writing.insert(id, waiting);
+        self.writing.insert(id, Writing { key, told });
         match ordered {
             Ok(()) => Vec::new(),
-            Err(why) => self.failed(key, id, why),
+            Err(why) => self.failed(id, why),
         }
     }
 
@@ -198,10 +221,10 @@ impl Evidence {
         }
     }
 
-    /// A viewer waits for an incident of this instance.
+    /// Somebody waits for an incident of this instance.
     pub(super) fn wait(
         &mut self,
-        viewer: ConnectionId,
+        asker: Asker,
         instance: InstanceId,
         now: Now,
     ) -> Result<(), String> {
@@ -209,7 +232,7 @@ impl Evidence {
             return Err("too many captures are under way".to_owned());
         }
         self.waiting.push(Waiting {
-            viewer,
+            asker,
             instance,
             since_mono_ns: now.mono_ns,
         });
@@ -223,12 +246,12 @@ impl Evidence {
             .any(|waiting| waiting.instance == instance)
     }
 
-    /// The viewers that wait for this instance, who wait no longer.
-    pub(super) fn take_waiting(&mut self, instance: InstanceId) -> Vec<(ConnectionId, InstanceId)> {
+    /// Those that wait for this instance, who wait no longer.
+    pub(super) fn take_waiting(&mut self, instance: InstanceId) -> Vec<(Asker, InstanceId)> {
         let ours = self
             .waiting
             .extract_if(.., |waiting| waiting.instance == instance);
-        ours.map(|waiting| (waiting.viewer, instance)).collect()
+        ours.map(|waiting| (waiting.asker, instance)).collect()
     }
 
     /// When the next capture has waited for too long.
@@ -241,19 +264,17 @@ impl Evidence {
         Some(since.saturating_add(CAPTURE_TIMEOUT.as_nanos() as u64))
     }
 
-    /// Answers captures that have waited for too long.
-    pub(super) fn time_out(&mut self, now: Now) -> Vec<Answer> {
+    /// Those that have waited for too long, who wait no longer, and why they waited in vain.
+    pub(super) fn time_out(&mut self, now: Now) -> (Vec<(Asker, InstanceId)>, String) {
         let late = self.waiting.extract_if(.., |waiting| {
             now.since(waiting.since_mono_ns) >= CAPTURE_TIMEOUT
         });
+        let late = late.map(|waiting| (waiting.asker, waiting.instance)).collect();
         let seconds = CAPTURE_TIMEOUT.as_secs();
-        let answer = |waiting: Waiting| {
-            let why = format!(
-                "the service did not answer within {seconds} s: it is stopped, or starved of CPU"
-            );
-            refusal(waiting.viewer, waiting.instance, why)
-        };
-        late.map(answer).collect()
+        let why = format!(
+            "the service did not answer within {seconds} s: it is stopped, or starved of CPU"
+        );
+        (late, why)
     }
 
     /// Takes what the disk says. Returns who must be told.
@@ -265,21 +286,24 @@ impl Evidence {
                     let taken_mono_ns = now.mono_ns.saturating_sub(taken_ago_ns);
                     let kind = kind_of(&summary.reason);
                     self.all.note(kind, taken_mono_ns);
-                    let kept = self.add(uid, summary);
+                    let key = ServiceKey::first(uid, &summary.service);
+                    let kept = self.add(key, summary);
                     kept.limits.note(kind, taken_mono_ns);
                 }
                 Vec::new()
             }
-            Report::Written(uid, summary) => {
-                let told = self.writing.remove(&summary.id).unwrap_or_default();
-                self.add(uid, summary.clone());
-                let answer = |(viewer, instance)| {
+            Report::Written(summary) => {
+                let Some(Writing { key, told }) = self.writing.remove(&summary.id) else {
+                    return Vec::new();
+                };
+                self.add(key, summary.clone());
+                let answer = |(asker, instance)| {
                     let outcome = Ok(summary.clone());
-                    (viewer, Captured { instance, outcome })
+                    (asker, Captured { instance, outcome })
                 };
                 told.into_iter().map(answer).collect()
             }
-            Report::Failed { service, id, why } => self.failed(service, id, &why),
+            Report::Failed { id, why } => self.failed(id, &why),
             Report::Gone(ids) => {
                 for kept in self.services.values_mut() {
                     kept.summaries.retain(|summary| !ids.contains(&summary.id));
@@ -289,20 +313,19 @@ impl Evidence {
         }
     }
 
-    fn failed(&mut self, key: ServiceKey, id: IncidentId, why: &str) -> Vec<Answer> {
-        let told = self.writing.remove(&id).unwrap_or_default();
+    fn failed(&mut self, id: IncidentId, why: &str) -> Vec<Answer> {
+        let Some(Writing { key, told }) = self.writing.remove(&id) else {
+            return Vec::new();
+        };
         let suppressed = &mut self.kept(key).suppressed;
         suppressed.failed_total += 1;
         suppressed.last_reason = Some(why.to_owned());
-        let answer = |(viewer, instance)| refusal(viewer, instance, why.to_owned());
+        let answer = |(asker, instance)| refusal(asker, instance, why.to_owned());
         told.into_iter().map(answer).collect()
     }
 
-    fn add(&mut self, uid: u32, summary: SnapshotSummary) -> &mut Kept {
-        let kept = self.kept(ServiceKey {
-            uid,
-            name: summary.service.clone(),
-        });
+    fn add(&mut self, key: ServiceKey, summary: SnapshotSummary) -> &mut Kept {
+        let kept = self.kept(key);
         let newest_first = |known: &SnapshotSummary| known.at_unix_ns > summary.at_unix_ns;
         let place = kept.summaries.partition_point(newest_first);
         if !kept.summaries.iter().any(|known| known.id == summary.id) {
@@ -320,15 +343,17 @@ impl Evidence {
 }
 
 /// An answer that says no.
-pub(super) fn refusal(viewer: ConnectionId, instance: InstanceId, why: String) -> Answer {
+pub(super) fn refusal(asker: Asker, instance: InstanceId, why: String) -> Answer {
     let outcome = Err(why);
-    (viewer, Captured { instance, outcome })
+    (asker, Captured { instance, outcome })
 }
 
 /// Whose wish a snapshot is.
 pub(super) fn kind_of(reason: &Reason) -> Kind {
     match reason {
-        Reason::Stall { .. } | Reason::Lag { .. } | Reason::Other => Kind::Automatic,
+        Reason::Stall { .. } | Reason::Lag { .. } | Reason::Alert { .. } | Reason::Other => {
+            Kind::Automatic
+        }
         Reason::Capture | Reason::Code { .. } => Kind::Asked,
         Reason::LastSeen => Kind::LastSeen,
     }

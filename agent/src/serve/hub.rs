@@ -1,5 +1,8 @@
 //! The one task that owns every history and every viewer's queue, so that none of it needs a lock.
 
+mod controls;
+mod questions;
+mod rules;
 mod snapshots;
 
 use std::{
@@ -14,12 +17,15 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use self::rules::Alerts;
 use super::{
     connection::ConnectionId,
-    evidence::{Answer, Evidence, refusal},
+    controls::Controls,
+    evidence::{Answer, Asker, Evidence, refusal},
     memory,
     message::{FromService, HubHandle, Loss, Message, inbox},
-    restart::{self, SavedAlerts},
+    questions::Questions,
+    restart::SavedAlerts,
     service::{Service, Speaker},
     viewers::Viewers,
 };
@@ -27,7 +33,10 @@ use crate::{
     alert::Book,
     clock::Now,
     config::Config,
-    snapshot::store::{Store, read_alerts},
+    snapshot::{
+        ServiceKey,
+        store::{Store, read_alerts},
+    },
 };
 
 /// How often states are looked at, and viewers that missed something are brought up to date.
@@ -44,6 +53,9 @@ pub(super) struct Hub {
     speakers: HashMap<ConnectionId, InstanceId>,
     viewers: Viewers,
     evidence: Evidence,
+    questions: Questions,
+    controls: Controls,
+    alerts: Alerts,
     saved: SavedAlerts,
     dropped: AgentDropped,
     /// Once it is cancelled, connections end because we end: nobody is lost.
@@ -68,14 +80,20 @@ impl Hub {
             tracing::error!("snapshots are off: no thread to write them: {error}");
             None
         });
+        let now = Now::read();
+        let mut saved = SavedAlerts::read(saved.as_deref(), now);
+        let alerts = Alerts::new(&config, saved.take_silences(), sender.downgrade(), now);
         let hub = Self {
+            alerts,
             evidence: Evidence::new(config.snapshots.clone(), store),
             config,
             inbox,
             services: BTreeMap::new(),
             speakers: HashMap::new(),
             viewers: Viewers::default(),
-            saved: SavedAlerts::read(saved.as_deref(), Now::read()),
+            questions: Questions::default(),
+            controls: Controls::default(),
+            saved,
             dropped: AgentDropped::default(),
             stop,
         };
@@ -88,7 +106,12 @@ impl Hub {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let now = Now::read();
-            let timeout = self.evidence.next_timeout_mono_ns();
+            let timeouts = [
+                self.evidence.next_timeout_mono_ns(),
+                self.questions.next_timeout_mono_ns(),
+                self.controls.next_timeout_mono_ns(),
+            ];
+            let timeout = timeouts.into_iter().flatten().min();
             let left = timeout.map(|at| Duration::from_nanos(at.saturating_sub(now.mono_ns)));
             tokio::select! {
                 message = self.inbox.recv() => match message {
@@ -97,12 +120,14 @@ impl Hub {
                 },
                 _ = tick.tick() => self.tick(Now::read()),
                 () = sleep(left.unwrap_or_default()), if left.is_some() => {
-                    let late = self.evidence.time_out(Now::read());
-                    self.answer(late);
+                    self.conclude_captures(Now::read());
+                    self.conclude_late(Now::read());
+                    self.conclude_late_controls(Now::read());
                 }
             }
         }
         drop(self.inbox);
+        self.alerts.stop().await;
         if let Some(store) = self.evidence.take_store() {
             // Fails only if waiting panicked, which `finish` does not.
             let _ = tokio::task::spawn_blocking(|| store.finish()).await;
@@ -127,9 +152,15 @@ impl Hub {
             }
             Message::Capture(viewer, instance) => {
                 if let Err(why) = self.capture(viewer, instance, now) {
-                    self.answer(vec![refusal(viewer, instance, why)]);
+                    self.answer(vec![refusal(Asker::Viewer(viewer), instance, why)]);
                 }
             }
+            Message::Ask(viewer, ask) => self.ask(viewer, *ask, now),
+            Message::Control((viewer, uid), control) => self.control(viewer, uid, control, now),
+            Message::Rules(viewer) => self.tell_rules(viewer, now),
+            Message::Silence(asker, request) => self.silence(asker, request, now),
+            Message::Acted(taken) => self.alerts.note(taken),
+            Message::File(file) => self.take_file(*file, now),
             Message::Lost(id, loss) => {
                 loss.count(&mut self.dropped);
                 if let Some(service) = id.and_then(|id| self.speaker(id)) {
@@ -138,9 +169,13 @@ impl Hub {
             }
             Message::Disconnected(id) => {
                 self.viewers.remove(id);
+                self.questions.forget(id);
+                self.controls.forget(id);
                 if let Some(service) = self.speaker(id) {
                     service.disconnected(now);
                     self.tell_states(now);
+                    self.conclude_late(now);
+                    self.conclude_late_controls(now);
                 }
                 self.speakers.remove(&id);
             }
@@ -186,9 +221,9 @@ impl Hub {
                 ));
             }
             None => {
-                let book = self.book_for(&hello, uid);
+                let place = self.seat_for(&hello, uid);
                 let quiet_ns = self.config.quiet.as_nanos() as u64;
-                let mut service = Service::new(hello, speaker, book, quiet_ns, now);
+                let mut service = Service::new(hello, speaker, place, quiet_ns, now);
                 let mut earlier = self.config.earlier.iter();
                 if let Some(charts) = earlier.find(|charts| charts.instance == instance) {
                     service.history.recall(charts.points.clone());
@@ -203,17 +238,38 @@ impl Hub {
         Ok(())
     }
 
-    /// The alerts of a service that comes: those of its last instance where that is gone, else those from before our own
-    /// restart.
-    fn book_for(&mut self, hello: &Hello, uid: u32) -> Book {
-        let before = self.services.values_mut().filter(|service| {
+    /// The seat of a service that comes, and the alerts that go with it: those of the last instance on it where that is
+    /// gone, else those from before our own restart.
+    fn seat_for(&mut self, hello: &Hello, uid: u32) -> (u32, Book) {
+        let alike = |service: &&mut Service| {
             service.history.uid() == uid && service.history.hello.service == hello.service
-        });
+        };
+        let mut taken: Vec<u32> = self
+            .services
+            .values_mut()
+            .filter(alike)
+            .filter(|service| service.speaker.is_some())
+            .map(|service| service.seat)
+            .collect();
+        taken.sort_unstable();
+        taken.dedup();
+        let free = (0..)
+            .zip(&taken)
+            .take_while(|(at, seat)| at == *seat)
+            .count();
+        let seat = free as u32;
+        let before = self.services.values_mut().filter(alike);
+        let before = before.filter(|service| service.seat == seat);
         let before = before.filter_map(|s| Some((s.history.gone_since_mono_ns()?, s)));
-        match before.max_by_key(|(gone_since, _)| *gone_since) {
-            Some((_, service)) => service.book.hand_over(),
-            None => Book::resume(self.saved.take(uid, &hello.service)),
-        }
+        let book = match before.max_by_key(|(gone_since, _)| *gone_since) {
+            Some((_, service)) => service.succeeded(&self.config.rules),
+            None => self.saved.take(&ServiceKey {
+                uid,
+                name: hello.service.clone(),
+                seat,
+            }),
+        };
+        (seat, book)
     }
 
     fn frame(&mut self, id: ConnectionId, frame: FromService, now: Now) {
@@ -242,7 +298,10 @@ impl Hub {
                 self.evidence
                     .suppressed_by_service(service.key(), instance, suppressed);
                 match service.history.sample(*sample, now) {
-                    Ok(folded) => count_folded(folded, service, &mut self.dropped),
+                    Ok(folded) => {
+                        count_folded(folded, service, &mut self.dropped);
+                        service.diagnose(now);
+                    }
                     Err(error) => {
                         tracing::debug!(%instance, "{error}");
                         Loss::BadFrame.count(&mut service.dropped);
@@ -261,15 +320,22 @@ impl Hub {
                 service.history.events(events, now);
             }
             FromService::Incident(incident) => self.incident(instance, *incident, now),
+            FromService::Answer(answer) => return self.answered(instance, *answer, now),
+            FromService::Controlled(told) => return self.controlled(instance, told, now),
             FromService::Goodbye => service.history.goodbye(now),
         }
         self.tell_states(now);
     }
 
     fn answer(&mut self, answers: Vec<Answer>) {
-        for (viewer, captured) in answers {
-            self.viewers
-                .send_to(viewer, &ToViewer::Captured(captured), &mut self.dropped);
+        for (asker, captured) in answers {
+            match asker {
+                Asker::Viewer(viewer) => {
+                    let frame = ToViewer::Captured(captured);
+                    self.viewers.send_to(viewer, &frame, &mut self.dropped);
+                }
+                Asker::Rule(occasion) => self.alerts.note_snapshot(&occasion, captured.outcome),
+            }
         }
     }
 
@@ -304,27 +370,21 @@ impl Hub {
     fn tick(&mut self, now: Now) {
         self.forget_gone(now);
         self.tell_states(now);
+        self.diagnose_silent(now);
         self.judge(now);
         self.write_last_seen(now);
         self.dropped.folded_total += memory::keep_within(&self.config, &mut self.services);
         self.tell_services(now);
     }
 
-    fn judge(&mut self, now: Now) {
-        let quiet_ns = self.config.quiet.as_nanos() as u64;
-        let mut changed = false;
+    /// A service that speaks is diagnosed with each of its samples; one that does not, here.
+    fn diagnose_silent(&mut self, now: Now) {
         for service in self.services.values_mut() {
-            let alerts = service.judge(&self.config.rules, quiet_ns, now);
-            changed |= !alerts.is_empty();
-            // A service that speaks is seen with its next sample.
-            if !alerts.is_empty() && !service.history.speaks(now) {
+            let silent = service.speaker.is_some() && service.is_silent(now);
+            if silent && service.diagnose(now) {
                 self.viewers
                     .send_view(service, &self.evidence, &mut self.dropped, now);
             }
-        }
-        if changed && self.evidence.is_on() {
-            self.evidence
-                .keep_alerts(restart::save(&self.services, now));
         }
     }
 

@@ -2,14 +2,17 @@
 
 use ax_wire::{
     InstanceId,
+    control::{Control, Controlled},
     event::Events,
     hello::Hello,
     incident::Incident,
+    query::{Answer, Ask},
+    rules::{ActionTaken, SilenceRequest},
     view::{AgentDropped, Backfill},
 };
 use tokio::sync::{mpsc, oneshot};
 
-use super::{connection::ConnectionId, service::Speaker, viewers::Queue};
+use super::{connection::ConnectionId, reload::Reread, service::Speaker, viewers::Queue};
 use crate::{access::Sees, ingest::CleanSample, snapshot::store::Report};
 
 /// Messages that wait for the hub. Senders wait when it is full, and with them the sockets that they read.
@@ -48,6 +51,8 @@ pub(super) enum FromService {
     /// With how many events were cut.
     Events(Events, u64),
     Incident(Box<Incident>),
+    Answer(Box<Answer>),
+    Controlled(Controlled),
     Goodbye,
 }
 
@@ -62,6 +67,16 @@ pub(super) enum Message {
     Frame(ConnectionId, FromService),
     Subscribe(ConnectionId, Queue, Sees),
     Capture(ConnectionId, InstanceId),
+    Ask(ConnectionId, Box<Ask>),
+    /// Who orders, and its user.
+    Control((ConnectionId, u32), Control),
+    Rules(ConnectionId),
+    /// Who asks, its user, and what it sees.
+    Silence((ConnectionId, u32, Sees), SilenceRequest),
+    /// A rule has done something.
+    Acted(ActionTaken),
+    /// The configuration file has been read anew.
+    File(Box<Reread>),
     Lost(Option<ConnectionId>, Loss),
     Disconnected(ConnectionId),
     Disk(Report),
@@ -101,6 +116,31 @@ impl HubHandle {
     /// A viewer asks for a snapshot; the answer comes through its queue.
     pub(super) async fn capture(&self, id: ConnectionId, instance: InstanceId) {
         self.send(Message::Capture(id, instance)).await;
+    }
+
+    /// A viewer asks something; the answer comes through its queue.
+    pub(super) async fn ask(&self, id: ConnectionId, ask: Ask) {
+        self.send(Message::Ask(id, Box::new(ask))).await;
+    }
+
+    /// A viewer asks for a change; the outcome comes through its queue.
+    pub(super) async fn control(&self, from: (ConnectionId, u32), control: Control) {
+        self.send(Message::Control(from, control)).await;
+    }
+
+    /// A viewer asks what the rules say; the answer comes through its queue.
+    pub(super) async fn rules(&self, id: ConnectionId) {
+        self.send(Message::Rules(id)).await;
+    }
+
+    /// A viewer asks for a silence; the answer comes through its queue.
+    pub(super) async fn silence(&self, asker: (ConnectionId, u32, Sees), request: SilenceRequest) {
+        self.send(Message::Silence(asker, request)).await;
+    }
+
+    /// The configuration file has been read anew.
+    pub(super) async fn file(&self, file: Reread) {
+        self.send(Message::File(Box::new(file))).await;
     }
 
     /// Counts a loss, of a connection where it has one.

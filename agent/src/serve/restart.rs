@@ -2,8 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use ax_wire::rules::SilenceInfo;
+
 use super::hub::ServiceMap;
-use crate::{alert::states::Active, clock::Now};
+use crate::{
+    alert::states::{Acted, Active, Book},
+    clock::Now,
+    snapshot::ServiceKey,
+};
 
 /// Older ones are about another day.
 const MAX_AGE_NS: u64 = 15 * 60 * 1_000_000_000;
@@ -13,18 +19,27 @@ const MAX_AGE_NS: u64 = 15 * 60 * 1_000_000_000;
 struct Saved {
     uid: u32,
     service: String,
+    #[serde(default)]
+    seat: u32,
     firing: Vec<Active>,
+    #[serde(default)]
+    acted: Vec<Acted>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct File {
     saved_unix_ns: u64,
     services: Vec<Saved>,
+    #[serde(default)]
+    silences: Vec<SilenceInfo>,
 }
 
 /// Alerts whose service has not come back yet.
 #[derive(Debug, Default)]
-pub(super) struct SavedAlerts(Vec<Saved>);
+pub(super) struct SavedAlerts {
+    services: Vec<Saved>,
+    silences: Vec<SilenceInfo>,
+}
 
 impl SavedAlerts {
     /// Those of the last run, where they are young enough.
@@ -39,36 +54,53 @@ impl SavedAlerts {
             }
         };
         let age_ns = now.unix_ns.saturating_sub(file.saved_unix_ns);
-        Self(if age_ns < MAX_AGE_NS {
-            file.services
-        } else {
-            Vec::new()
-        })
+        Self {
+            services: if age_ns < MAX_AGE_NS {
+                file.services
+            } else {
+                Vec::new()
+            },
+            // These have an end of their own.
+            silences: file.silences,
+        }
+    }
+
+    /// The silences that were asked for, once.
+    pub(super) fn take_silences(&mut self) -> Vec<SilenceInfo> {
+        std::mem::take(&mut self.silences)
     }
 
     /// Those of one service, once.
-    pub(super) fn take(&mut self, uid: u32, service: &str) -> Vec<Active> {
-        let mut saved = self.0.iter();
-        match saved.position(|saved| saved.uid == uid && saved.service == service) {
-            Some(position) => self.0.swap_remove(position).firing,
-            None => Vec::new(),
-        }
+    pub(super) fn take(&mut self, key: &ServiceKey) -> Book {
+        let mut saved = self.services.iter();
+        let ours = saved.position(|saved| {
+            (saved.uid, &saved.service, saved.seat) == (key.uid, &key.name, key.seat)
+        });
+        ours.map_or_else(Book::default, |position| {
+            let saved = self.services.swap_remove(position);
+            Book::resume(saved.firing, saved.acted)
+        })
     }
 }
 
-/// All that fire, as JSON.
-pub(super) fn save(services: &ServiceMap, now: Now) -> Vec<u8> {
+/// All that fire, when rules acted, and what is silenced, as JSON.
+pub(super) fn save(services: &ServiceMap, silences: &[SilenceInfo], now: Now) -> Vec<u8> {
     let services = services.values().map(|service| {
         let key = service.key();
         Saved {
             uid: key.uid,
             service: key.name,
+            seat: key.seat,
             firing: service.book.firing(),
+            acted: service.book.acted(),
         }
     });
     let file = File {
         saved_unix_ns: now.unix_ns,
-        services: services.filter(|saved| !saved.firing.is_empty()).collect(),
+        services: services
+            .filter(|saved| !saved.firing.is_empty() || !saved.acted.is_empty())
+            .collect(),
+        silences: silences.to_vec(),
     };
     // Plain data: strings, numbers, lists.
     serde_json::to_vec(&file).unwrap_or_default()

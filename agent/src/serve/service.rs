@@ -1,11 +1,15 @@
 //! One service as the hub keeps it: its history, its connection, its alerts.
 
+use std::{collections::VecDeque, time::Duration};
+
 use ax_wire::{
     InstanceId, ToService,
     alert::{Alert, AlertState, Severity},
     event::{Event, Events},
     hello::Hello,
     incident::{Incident, IncidentId},
+    mark::Mark,
+    rules::{RuleState, SilenceInfo},
     stack::ThreadStack,
     view::{AgentDropped, ServiceState},
 };
@@ -14,9 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::ConnectionId;
 use crate::{
-    access::{Peer, is_traced},
-    alert::{Book, Quiet, Rule},
+    access::{Glimpse, Peer, is_traced},
+    alert::{Book, Changes, Judging, Quiet, RuleSet},
     clock::Now,
+    diagnosis::Casebook,
     history::ServiceHistory,
     snapshot::{ServiceKey, naming::Unnamed},
 };
@@ -24,6 +29,9 @@ use crate::{
 /// After the connection of a service broke, how long it may take to come back before its "last seen" is written. With
 /// the tick of a second, the file is there within three.
 const LAST_SEEN_AFTER_NS: u64 = 1_500_000_000;
+
+/// A service that sends a sample a second and none for so long is looked at from outside.
+const SILENCE_NS: u64 = 1_300_000_000;
 
 /// A connection on which a service speaks.
 #[derive(Debug)]
@@ -45,14 +53,23 @@ pub(super) struct Service {
     pub(super) told: ServiceState,
     pub(super) speaker: Option<Speaker>,
     pub(super) book: Book,
+    /// See [`ServiceKey`].
+    pub(super) seat: u32,
+    pub(super) casebook: Casebook,
+    /// What was last seen of its process from outside.
+    outside: Option<Glimpse>,
     /// Its process in our pid namespace, where it has a number there.
     pub(super) pid: Option<u32>,
     /// The latest incident with stacks: a stall may get another one after it.
     stacks: Option<IncidentStacks>,
+    marks: VecDeque<Mark>,
     quiet_until_mono_ns: u64,
     quiet: Quiet,
     last_seen_due_mono_ns: Option<u64>,
 }
+
+/// Marks that are kept of what was changed about a service from outside.
+const MAX_MARKS: usize = 32;
 
 /// Most stacks of one incident, over all its stalls.
 const MAX_STACKS: usize = 64;
@@ -66,20 +83,43 @@ struct IncidentStacks {
 }
 
 impl Service {
-    pub(super) fn new(hello: Hello, speaker: Speaker, book: Book, quiet_ns: u64, now: Now) -> Self {
+    pub(super) fn new(
+        hello: Hello,
+        speaker: Speaker,
+        (seat, book): (u32, Book),
+        quiet_ns: u64,
+        now: Now,
+    ) -> Self {
         let history = ServiceHistory::new(hello, speaker.peer.uid, now);
         Self {
             told: history.state(now),
             history,
             dropped: AgentDropped::default(),
+            casebook: Casebook::default(),
+            outside: None,
             pid: speaker.peer.pid,
             stacks: None,
+            marks: VecDeque::new(),
             speaker: Some(speaker),
+            seat,
             book,
             quiet_until_mono_ns: now.mono_ns.saturating_add(quiet_ns),
             quiet: Quiet::JustStarted,
             last_seen_due_mono_ns: None,
         }
+    }
+
+    /// Something about it was changed from outside.
+    pub(super) fn mark(&mut self, mark: Mark) {
+        self.marks.push_back(mark);
+        if self.marks.len() > MAX_MARKS {
+            self.marks.pop_front();
+        }
+    }
+
+    /// What was changed about it from outside, oldest first.
+    pub(super) fn marks(&self) -> impl Iterator<Item = &Mark> {
+        self.marks.iter()
     }
 
     /// Keeps the stacks of an incident in mind; returns them for naming.
@@ -120,6 +160,12 @@ impl Service {
         })
     }
 
+    /// Another instance takes its seat, and its alerts with it. That this one is lost is no longer of interest.
+    pub(super) fn succeeded(&mut self, rules: &RuleSet) -> Book {
+        self.history.succeeded();
+        self.book.hand_over(rules)
+    }
+
     pub(super) fn instance(&self) -> InstanceId {
         self.history.hello.instance
     }
@@ -128,6 +174,7 @@ impl Service {
         ServiceKey {
             uid: self.history.uid(),
             name: self.history.hello.service.clone(),
+            seat: self.seat,
         }
     }
 
@@ -174,8 +221,14 @@ impl Service {
         due && self.history.change().is_some()
     }
 
-    /// Judges it. Returns the alerts that began or ended.
-    pub(super) fn judge(&mut self, rules: &[Rule], quiet_ns: u64, now: Now) -> Vec<Alert> {
+    /// Judges it. Returns what that has changed.
+    pub(super) fn judge(
+        &mut self,
+        rules: &RuleSet,
+        asked: &[SilenceInfo],
+        quiet_ns: u64,
+        now: Now,
+    ) -> Changes {
         // A debugger that lets go leaves a second of late figures behind.
         if self.speaker.is_some() && self.pid.is_some_and(is_traced) {
             self.quiet = Quiet::Debugged;
@@ -183,13 +236,65 @@ impl Service {
         } else if now.mono_ns >= self.quiet_until_mono_ns {
             self.quiet = Quiet::No;
         }
-        let changed = self
-            .book
-            .judge(rules, self.history.window(), self.quiet, now);
-        for alert in &changed {
+        let judging = Judging {
+            rules,
+            asked,
+            quiet: self.quiet,
+            now,
+        };
+        let changed = self.book.judge(judging, self.history.window());
+        for alert in &changed.alerts {
             self.log(alert);
         }
         changed
+    }
+
+    /// What each rule says of it, and why.
+    pub(super) fn explain(
+        &self,
+        rules: &RuleSet,
+        asked: &[SilenceInfo],
+        now: Now,
+    ) -> Vec<RuleState> {
+        let judging = Judging {
+            rules,
+            asked,
+            quiet: self.quiet,
+            now,
+        };
+        let left = self.quiet_until_mono_ns.saturating_sub(now.mono_ns);
+        let left = Duration::from_nanos(left);
+        self.book.explain(judging, self.history.window(), left)
+    }
+
+    /// Asks why it is slow. `true` where something else is the first cause now.
+    pub(super) fn diagnose(&mut self, now: Now) -> bool {
+        self.look_from_outside(now);
+        if self.quiet == Quiet::Debugged {
+            return false;
+        }
+        let cause = |book: &Casebook| {
+            let first = book.diagnosis().verdicts.first();
+            first.map(|verdict| (verdict.id, verdict.subject.clone()))
+        };
+        let before = cause(&self.casebook);
+        self.casebook.diagnose(self.history.window(), now);
+        before != cause(&self.casebook)
+    }
+
+    /// Whether it has missed a sample.
+    pub(super) fn is_silent(&self, now: Now) -> bool {
+        self.history.silent_ns(now) >= Some(SILENCE_NS)
+    }
+
+    /// Of a process that does not speak, the kernel is asked.
+    fn look_from_outside(&mut self, now: Now) {
+        let silent = self.speaker.is_some() && self.is_silent(now);
+        let pid = self.pid.filter(|_| silent);
+        let seen = pid.and_then(|pid| Glimpse::of(pid, now));
+        let outside = seen.map(|seen| seen.since(self.outside));
+        self.history.seen_from_outside(outside);
+        self.outside = seen;
     }
 
     fn log(&self, alert: &Alert) {

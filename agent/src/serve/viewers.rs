@@ -9,6 +9,7 @@ use std::{
 
 use ax_wire::{
     InstanceId, ToViewer,
+    mark::Mark,
     view::{AgentDropped, ServiceView, Services},
 };
 use tokio::sync::mpsc::{self, error::TrySendError};
@@ -57,6 +58,8 @@ pub(super) struct Viewers {
     by_connection: HashMap<ConnectionId, Viewer>,
     /// The services as they were last sent, to those who see the same.
     sent: HashMap<Sees, Services>,
+    /// What changed for all services, oldest first.
+    marks: Vec<Mark>,
     tallies: Tallies,
 }
 
@@ -86,6 +89,17 @@ impl Viewers {
     pub(super) fn sees(&self, id: ConnectionId, uid: u32) -> bool {
         let viewer = self.by_connection.get(&id);
         viewer.is_some_and(|viewer| viewer.sees.includes(uid))
+    }
+
+    /// Whether a viewer may see everything.
+    pub(super) fn sees_all(&self, id: ConnectionId) -> bool {
+        let viewer = self.by_connection.get(&id);
+        viewer.is_some_and(|viewer| viewer.sees == Sees::All)
+    }
+
+    /// Takes what changed for all services, to be shown with each.
+    pub(super) fn set_marks(&mut self, marks: Vec<Mark>) {
+        self.marks = marks;
     }
 
     /// Sends a frame to one viewer, if it is still there.
@@ -139,12 +153,22 @@ impl Viewers {
         let (snapshots, suppressed) = evidence.of(&service.key());
         let extras = Extras {
             alerts: service.book.alerts(),
+            diagnosis: service.casebook.diagnosis().clone(),
             snapshots,
             suppressed,
             dropped: service.dropped,
+            marks: self.marks_of(service),
             ..Extras::default()
         };
         view(service.history.window(), now, extras, &mut self.tallies)
+    }
+
+    /// What changed for all services and for this one, oldest first.
+    fn marks_of(&self, service: &Service) -> Vec<Mark> {
+        let mut marks = self.marks.clone();
+        marks.extend(service.marks().cloned());
+        marks.sort_by_key(|mark| mark.at_unix_ns);
+        marks
     }
 
     fn view_frame(&mut self, service: &Service, evidence: &Evidence, now: Now) -> Arc<[u8]> {

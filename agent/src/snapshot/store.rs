@@ -17,7 +17,7 @@ use ax_wire::{
 };
 
 use super::{
-    ServiceKey, Settings,
+    Settings,
     naming::{Naming, Unnamed},
 };
 use crate::text::{clean, clean_some};
@@ -58,10 +58,9 @@ pub(crate) enum Report {
     /// Files that were found or written.
     Found(Vec<(u32, SnapshotSummary)>),
     /// A snapshot that was ordered is there.
-    Written(u32, SnapshotSummary),
+    Written(SnapshotSummary),
     /// A snapshot that was ordered could not be written.
     Failed {
-        service: ServiceKey,
         id: IncidentId,
         why: String,
     },
@@ -213,17 +212,13 @@ impl Shelf {
                     summary.path
                 );
                 self.files.insert(id, (uid, summary.clone()));
-                (self.report)(Report::Written(uid, summary));
+                (self.report)(Report::Written(summary));
                 self.prune();
             }
             Err(error) => {
                 let why = error.to_string();
                 tracing::warn!(service = snapshot.hello.service, "no snapshot: {why}");
-                let service = ServiceKey {
-                    uid,
-                    name: snapshot.hello.service.clone(),
-                };
-                (self.report)(Report::Failed { service, id, why });
+                (self.report)(Report::Failed { id, why });
             }
         }
     }

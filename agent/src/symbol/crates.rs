@@ -1,11 +1,19 @@
 //! The crate that a function belongs to, by its name and by the place of its source file.
 
+/// Part of the path of the standard library's sources.
+const STANDARD: [&str; 2] = ["/rustc/", "/lib/rustlib/src/rust/"];
+
+/// Whether it is a source file of the standard library.
+pub(super) fn is_standard(file: &str) -> bool {
+    STANDARD.iter().any(|part| file.contains(part))
+}
+
 /// The crate of a source file that Cargo has fetched, from a registry, a repository or a folder of vendored crates:
 /// `.../registry/src/INDEX/NAME-VERSION/...`, `.../git/checkouts/REPOSITORY/COMMIT/.../NAME/src/...`,
-/// `.../vendor/NAME/src/...`.
+/// `.../vendor/NAME/src/...`; or of one whose path was shortened to [`without_home`].
 pub(super) fn fetched_crate(file: &str) -> Option<String> {
     let name = if let Some((_, below)) = file.split_once("/registry/src/") {
-        below.split('/').nth(1)?.rsplit_once('-')?.0
+        without_version(below.split('/').nth(1)?)?
     } else if let Some((_, below)) = file.split_once("/git/checkouts/") {
         let (folder, _) = below.split_once("/src/")?;
         match folder.split('/').skip(2).last() {
@@ -13,12 +21,46 @@ pub(super) fn fetched_crate(file: &str) -> Option<String> {
             // The crate is the repository, whose folder has a hash at its end.
             None => folder.split('/').next()?.rsplit_once('-')?.0,
         }
-    } else {
-        let (_, below) = file.split_once("/vendor/")?;
+    } else if let Some((_, below)) = file.split_once("/vendor/") {
         let (folder, _) = below.split_once("/src/")?;
         (!folder.contains('/')).then_some(folder)?
+    } else {
+        without_version(file.split_once('/')?.0)?
     };
     Some(name.replace('-', "_"))
+}
+
+/// Splits `tokio-util-0.7.20` before its version, and nothing else.
+fn without_version(folder: &str) -> Option<&str> {
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let parts = folder.match_indices('-').map(|(at, _)| folder.split_at(at));
+    let mut named = parts.filter(|(_, version)| {
+        let mut numbers = version[1..].splitn(3, '.');
+        let mut whole = || {
+            numbers
+                .next()
+                .is_some_and(|of| !of.is_empty() && digits(of) == of.len())
+        };
+        // What is marked, as `3-rc.1` is, stands with the last.
+        whole() && whole() && numbers.next().is_some_and(|of| digits(of) > 0)
+    });
+    named.next().map(|(name, _)| name)
+}
+
+/// The end of the path of a source file of the standard library, or of one that Cargo has fetched, from which it is the same
+/// on every machine, and can still be told from the service's own. `None` for the service's own.
+#[must_use]
+pub fn without_home(file: &str) -> Option<&str> {
+    if let Some((_, below)) = file.split_once("/registry/src/") {
+        return below.split_once('/').map(|(_, below)| below);
+    }
+    let shared = STANDARD.iter().chain(&["/git/checkouts/"]);
+    let begin = shared.filter_map(|part| file.find(part)).min();
+    let vendored = || {
+        file.find("/vendor/")
+            .filter(|_| fetched_crate(file).is_some())
+    };
+    begin.or_else(vendored).map(|at| &file[at..])
 }
 
 /// The crate that an executable of this name is made of: without the hash that Cargo gives to tests.
@@ -163,9 +205,23 @@ mod tests {
             ("src/main.rs", None),
             ("/registry/src/", None),
             ("/git/checkouts/", None),
+            ("tokio-util-0.7.20+more/src/lib.rs", Some("tokio_util")),
+            ("md-5-0.10.6/src/lib.rs", Some("md_5")),
+            ("my-shop/src/lib.rs", None),
+            ("shop-2/src/lib.rs", None),
         ] {
             assert_eq!(fetched_crate(file).as_deref(), expected, "{file}");
+            let shortened = without_home(file).unwrap_or(file);
+            let told = fetched_crate(shortened);
+            assert_eq!(told.as_deref(), expected, "{file} as {shortened}");
         }
+        let standard = "/opt/u/.rustup/toolchains/x/lib/rustlib/src/rust/library/std/src/io.rs";
+        for file in [standard, "/rustc/abc/library/std/src/io.rs"] {
+            let shortened = without_home(file).expect("is the same everywhere");
+            assert!(is_standard(file) && is_standard(shortened), "{shortened}");
+            assert!(!shortened.contains("/opt/u"), "{shortened}");
+        }
+        assert_eq!(without_home("/opt/u/shop/src/vendor/prices.rs"), None);
     }
 
     #[test]

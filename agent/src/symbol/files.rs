@@ -43,6 +43,8 @@ pub(super) enum FileError {
     Replaced,
     #[error("it cannot be opened ({0})")]
     Open(io::Error),
+    #[error("{0}; name its frames with `ax-top symbolize` and the file as it was built")]
+    NotHere(Box<FileError>),
     #[error("it is no regular file")]
     NotRegular,
     #[error("it has {0} bytes, more than the {MAX_FILE_BYTES} that are read")]
@@ -77,6 +79,26 @@ pub(super) fn open_mapped(pid: u32, module: &Module) -> Result<File, FileError> 
     } else {
         Err(FileError::Replaced)
     }
+}
+
+/// Opens the file that has a module's path on this host, which may be another one than the service's. Whether it is the
+/// module, its build id tells.
+pub(super) fn open_here(module: &Module) -> Result<File, FileError> {
+    if module.path.starts_with('[') {
+        return Err(FileError::Kernel);
+    }
+    if module.path.ends_with(DELETED) {
+        return Err(FileError::Replaced);
+    }
+    if module.build_id.is_none() {
+        return Err(FileError::NoBuildId);
+    }
+    let path = Path::new(&module.path);
+    if !path.is_absolute() {
+        return Err(FileError::NotMapped);
+    }
+    let file = open_plain(path).and_then(checked);
+    file.map_err(|error| FileError::NotHere(Box::new(error)))
 }
 
 /// The files that may hold a module's debug information. Whether one does, its build id tells.
@@ -207,6 +229,26 @@ mod tests {
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RUSR).expect("makes a pipe");
         let opened = open_plain(&pipe).and_then(checked);
         assert!(matches!(opened, Err(FileError::NotRegular)));
+    }
+
+    #[test]
+    fn on_another_host_a_file_is_opened_only_where_it_can_be_compared() {
+        let executable = std::env::current_exe().expect("known");
+        assert!(open_here(&module(&executable)).is_ok());
+        let mut unknown = module(&executable);
+        unknown.build_id = None;
+        let refused = open_here(&unknown).expect_err("nothing to compare");
+        assert!(matches!(refused, FileError::NoBuildId), "{refused}");
+        for (path, wanted) in [
+            ("/nonexistent/shop", "ax-top symbolize"),
+            ("/dev/null", "no regular file"),
+            ("shop", "not mapped"),
+            ("[vdso]", "kernel"),
+            ("/srv/shop (deleted)", "replaced"),
+        ] {
+            let error = open_here(&module(Path::new(path))).expect_err(path);
+            assert!(error.to_string().contains(wanted), "{path}: {error}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ax_wire::stack::{Frame, Function, Module, ThreadStack};
 
-use super::crates::{crate_of, executable_crate, fetched_crate};
+use super::crates::{crate_of, executable_crate, fetched_crate, is_standard};
 
 /// Crates that carry every task, ours among them: what stands in them says nothing about the service.
 const RUNTIME_CRATES: [&str; 15] = [
@@ -42,9 +42,6 @@ const FRAMEWORK_CRATES: [&str; 12] = [
     "actix_web",
     "warp",
 ];
-
-/// Part of the path of the standard library's sources.
-const STANDARD: [&str; 2] = ["/rustc/", "/lib/rustlib/src/rust/"];
 
 /// Whose a function is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,7 +171,7 @@ impl Owners {
 
     fn owner(&self, module: Option<&Module>, function: &Function) -> Owner {
         let file = function.file.as_deref();
-        if file.is_some_and(|file| STANDARD.iter().any(|part| file.contains(part))) {
+        if file.is_some_and(is_standard) {
             return Owner::Runtime;
         }
         let fetched = file.and_then(fetched_crate);

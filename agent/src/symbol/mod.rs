@@ -26,8 +26,8 @@ use std::{
 
 use ax_wire::stack::{Frame, Function, Module, ThreadStack};
 
-pub use self::child::child_main;
 use self::{child::ChildError, files::FileError, names::Names};
+pub use self::{child::child_main, crates::without_home};
 
 /// Most addresses whose names are kept, at some 300 bytes each; then all are forgotten.
 const MAX_CACHED: usize = 16_384;
@@ -64,6 +64,8 @@ enum Unnamed {
 enum Origin<'a> {
     /// The process that has mapped it.
     Process(u32),
+    /// This host, under the path that it had where the service ran.
+    Here,
     /// A file that a person has named.
     Named(&'a Path),
 }
@@ -85,6 +87,19 @@ impl Symbolizer {
     pub fn name(&self, pid: u32, stacks: &mut [ThreadStack]) {
         for module in modules_of(stacks) {
             self.name_module(Origin::Process(pid), &module, stacks);
+        }
+    }
+
+    /// Names the frames of modules that nobody could name when the snapshot was written, in place, though their process may
+    /// be gone: from the files that have the modules' paths on this host, and the same build ids. Where there is none,
+    /// [`Module::unnamed`] says why.
+    ///
+    /// Blocks as [`name`](Self::name) does.
+    pub fn name_here(&self, stacks: &mut [ThreadStack]) {
+        for module in modules_of(stacks) {
+            if frames_of(&module, stacks).all(|frame| frame.functions.is_empty()) {
+                self.name_module(Origin::Here, &module, stacks);
+            }
         }
     }
 
@@ -181,6 +196,7 @@ impl Symbolizer {
     fn read(&self, origin: Origin<'_>, module: &Module, wanted: &[u64]) -> Result<Names, Unnamed> {
         let (file, pid) = match origin {
             Origin::Process(pid) => (files::open_mapped(pid, module)?, Some(pid)),
+            Origin::Here => (files::open_here(module)?, None),
             Origin::Named(path) => {
                 // A person may name a link.
                 let file = File::open(path).map_err(FileError::Open)?;

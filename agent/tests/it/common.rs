@@ -100,7 +100,10 @@ pub fn sample(at: u64) -> Sample {
             rss_bytes: Some(1 << 20),
             ..ProcessSample::default()
         },
+        threads: Vec::new(),
         lanes: Vec::new(),
+        oldest_jobs: Vec::new(),
+        waiting_jobs: Vec::new(),
         types: Vec::new(),
         routes: Vec::new(),
         downstreams: Vec::new(),

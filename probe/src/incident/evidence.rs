@@ -1,13 +1,12 @@
 //! Takes down what only the service can know, at the instant of an incident.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
 use ax_wire::{
-    JobId,
     event::{ObserverGap, Stall},
     incident::{Incident, IncidentId, MAX_RUNNING_JOBS, QueueFacts, Reason},
     recorder::MAX_RECORDED_EVENTS,
@@ -21,7 +20,7 @@ use crate::{
     publisher::{dropped, runtime_samples},
     recorder,
     shared::Shared,
-    slot::{ByWorker, Slot},
+    slot::{self, ByWorker, Slot},
     source, threads,
 };
 
@@ -81,7 +80,7 @@ pub(crate) fn take(shared: &Shared, reason: Reason, scene: Scene<'_>) -> Evidenc
     // First what changes fastest.
     let runtimes = runtime_samples(by_worker, at_mono_ns);
     let mut facts = source::facts(at_mono_ns, || now_ns() < until_ns);
-    let polls = poll_ages(slots, at_mono_ns);
+    let polls = slot::poll_ages(slots, at_mono_ns);
     for running in &mut facts.running {
         running.poll_age_ns = running.task.job.and_then(|job| polls.get(&job).copied());
     }
@@ -120,6 +119,7 @@ pub(crate) fn take(shared: &Shared, reason: Reason, scene: Scene<'_>) -> Evidenc
         running: facts.running,
         running_total: facts.running_total,
         queues: facts.queues,
+        waiting: facts.waiting,
         lag: recent.lag.iter().copied().collect(),
         recorder,
         suppressed_total: shared.incidents.suppressed_total(),
@@ -130,14 +130,6 @@ pub(crate) fn take(shared: &Shared, reason: Reason, scene: Scene<'_>) -> Evidenc
         incident,
         gaps: recent.gaps.iter().rev().copied().collect(),
     }
-}
-
-/// For how long each job that is being polled has been.
-fn poll_ages(slots: &[Arc<Slot>], now_ns: u64) -> HashMap<JobId, u64> {
-    let polls = slots.iter().filter_map(|slot| slot.poll_in_progress());
-    polls
-        .filter_map(|poll| Some((poll.subject.job?, now_ns.saturating_sub(poll.start_ns))))
-        .collect()
 }
 
 fn say_unmet(runtimes: &[RuntimeSample], unknown: &mut Vec<String>) {

@@ -1,6 +1,9 @@
 //! The thread that tells an agent what the probe sees: finds one, greets it, and sends a sample a second and events as
 //! they come. While there is none it tries again for ever.
 
+mod answers;
+mod controls;
+mod exemplars;
 mod history;
 mod link;
 mod sample;
@@ -15,23 +18,27 @@ use std::{
 
 use ax_wire::{
     InstanceId, ToAgent, ToService,
-    event::Events,
+    control::{self, Controlled},
+    event::{Event, Events},
     hello::{ClockAnchor, Hello, PROTOCOL},
     incident::Reason,
+    query,
     view::Backfill,
 };
 
 pub(crate) use self::sample::{dropped, runtime_samples};
-pub use self::{
-    history::HISTORY_POINTS,
-    link::{MAX_REPLY_BYTES, OUT_BUFFER_BYTES},
-    snapshots::MAX_SNAPSHOT_FILES,
-};
 use self::{
+    controls::Controls,
+    exemplars::Exemplars,
     history::History,
     link::{Link, LinkError},
     sample::{Sampler, anchor_now},
     snapshots::{Snapshots, Surroundings},
+};
+pub use self::{
+    history::HISTORY_POINTS,
+    link::{MAX_REPLY_BYTES, OUT_BUFFER_BYTES},
+    snapshots::MAX_SNAPSHOT_FILES,
 };
 use crate::{
     clock::{duration_ns, now_ns},
@@ -75,7 +82,7 @@ enum State {
     /// The hello is on its way.
     Greeting { link: Link, since_ns: u64 },
     /// The agent has taken the hello.
-    Connected { link: Link },
+    Connected { link: Link, controls: Controls },
 }
 
 /// Everything that the publishing thread owns.
@@ -88,6 +95,7 @@ pub(crate) struct Publisher {
     sample_at_ns: u64,
     history: History,
     snapshots: Snapshots,
+    exemplars: Exemplars,
     state: State,
     backoff_ns: u64,
     /// The last trouble that was logged: the same one again is not.
@@ -111,6 +119,7 @@ impl Publisher {
             sample_at_ns: 0,
             history: History::new(),
             snapshots: Snapshots::new(shared),
+            exemplars: Exemplars::default(),
             state: State::Apart { until_ns: 0 },
             backoff_ns: BACKOFF_MIN_NS,
             logged: None,
@@ -133,7 +142,7 @@ impl Publisher {
             State::Apart { until_ns } if now_ns < until_ns => Ok(State::Apart { until_ns }),
             State::Apart { .. } => self.greet(now_ns),
             State::Greeting { link, since_ns } => self.await_answer(link, since_ns, now_ns),
-            State::Connected { link } => self.publish(link, now_ns),
+            State::Connected { link, controls } => self.publish(link, controls, now_ns),
         };
         self.state = next.unwrap_or_else(|error| self.stay_apart(&error, now_ns));
         if !matches!(self.state, State::Connected { .. }) {
@@ -143,7 +152,9 @@ impl Publisher {
         self.write_snapshots(now_ns);
         match &self.state {
             _ if self.snapshots.is_waiting() => CYCLE_INCIDENT,
-            State::Connected { link } if link.is_flushed() => CYCLE,
+            State::Connected { link, controls } if link.is_flushed() && !controls.is_busy() => {
+                CYCLE
+            }
             State::Apart { .. } => CYCLE,
             State::Connected { .. } | State::Greeting { .. } => CYCLE_BUSY,
         }
@@ -200,7 +211,8 @@ impl Publisher {
         now_ns: u64,
     ) -> Result<State, LinkError> {
         link.flush()?;
-        for frame in link.receive()? {
+        let mut frames = link.receive()?.into_iter();
+        while let Some(frame) = frames.next() {
             match frame {
                 ToService::Ack(_) => {
                     self.backoff_ns = BACKOFF_MIN_NS;
@@ -215,10 +227,16 @@ impl Publisher {
                     if link.push(charts).is_err() {
                         self.sampler.count_dropped();
                     }
-                    return Ok(State::Connected { link });
+                    let controls = Controls::new(self.shared.settings.allow_control);
+                    // Whoever waits for this service asks at once: that may have come with the answer.
+                    return self.take_in(link, controls, frames.collect());
                 }
                 ToService::Refused(refused) => return Err(refusal(&link, refused.reason)),
-                ToService::Capture | ToService::IncidentAck(_) | ToService::Unknown => {}
+                ToService::Capture
+                | ToService::IncidentAck(_)
+                | ToService::Ask(_)
+                | ToService::Control(_)
+                | ToService::Unknown => {}
             }
         }
         if now_ns.saturating_sub(since_ns) > ANSWER_NS {
@@ -229,21 +247,57 @@ impl Publisher {
         Ok(State::Greeting { link, since_ns })
     }
 
-    fn publish(&mut self, mut link: Link, now_ns: u64) -> Result<State, LinkError> {
+    fn publish(
+        &mut self,
+        mut link: Link,
+        mut controls: Controls,
+        now_ns: u64,
+    ) -> Result<State, LinkError> {
         self.snapshots.offer(Some(&mut link), now_ns);
         self.queue_frames(&mut link, now_ns);
-        let exchanged = link.flush().and_then(|()| link.receive());
-        match exchanged.and_then(|frames| self.take_in(&link, frames)) {
-            Ok(()) => Ok(State::Connected { link }),
-            Err(error) => {
-                self.give_back(link);
-                self.shared.outbox.lock().connected = false;
-                Err(error)
-            }
+        for controlled in controls.outcomes() {
+            self.tell_controlled(&mut link, controlled);
+        }
+        match link.flush().and_then(|()| link.receive()) {
+            Ok(frames) => self.take_in(link, controls, frames),
+            Err(error) => Err(self.part(link, error)),
         }
     }
 
-    fn take_in(&mut self, link: &Link, frames: Vec<ToService>) -> Result<(), LinkError> {
+    /// Takes back what a connection that has ended was still to carry.
+    fn part(&mut self, link: Link, error: LinkError) -> LinkError {
+        self.give_back(link);
+        self.shared.outbox.lock().connected = false;
+        error
+    }
+
+    /// Whoever asked is told by the agent where no outcome came.
+    fn tell_controlled(&mut self, link: &mut Link, controlled: Controlled) {
+        if link.has_room() && link.push(ToAgent::Controlled(controlled)).is_err() {
+            self.sampler.count_dropped();
+        }
+    }
+
+    /// Does what a connected agent asks for.
+    fn take_in(
+        &mut self,
+        mut link: Link,
+        mut controls: Controls,
+        frames: Vec<ToService>,
+    ) -> Result<State, LinkError> {
+        match self.obey(&mut link, &mut controls, frames) {
+            Ok(()) => Ok(State::Connected { link, controls }),
+            Err(error) => Err(self.part(link, error)),
+        }
+    }
+
+    fn obey(
+        &mut self,
+        link: &mut Link,
+        controls: &mut Controls,
+        frames: Vec<ToService>,
+    ) -> Result<(), LinkError> {
+        let mut inquiries = Vec::new();
         for frame in frames {
             match frame {
                 ToService::Refused(refused) => return Err(refusal(link, refused.reason)),
@@ -252,10 +306,22 @@ impl Publisher {
                     self.shared.watchdog.nudge();
                 }
                 ToService::IncidentAck(ack) => self.snapshots.acknowledged(ack.id),
+                ToService::Ask(inquiry) => inquiries.push(inquiry),
+                ToService::Control(order) => {
+                    if let Some(refused) = controls.take(order, now_ns()) {
+                        self.tell_controlled(link, refused);
+                    }
+                }
                 ToService::Ack(_) | ToService::Unknown => {}
             }
         }
-        Ok(())
+        for answer in answers::answer(inquiries) {
+            // Whoever asked is told by the agent that no answer came.
+            if link.has_room() && link.push(ToAgent::Answer(Box::new(answer))).is_err() {
+                self.sampler.count_dropped();
+            }
+        }
+        link.flush()
     }
 
     /// Hands over what is due, as long as the agent takes what it was given before.
@@ -278,6 +344,12 @@ impl Publisher {
         } else {
             self.sampler.skip();
         }
+        if link.has_room() {
+            let events = self.exemplars.take(now_ns);
+            if !events.is_empty() && link.push(ToAgent::Events(Events { events })).is_err() {
+                self.sampler.count_dropped();
+            }
+        }
     }
 
     /// What the agent did not get is kept for the next one.
@@ -285,7 +357,9 @@ impl Publisher {
         for frame in link.into_unsent() {
             match frame {
                 ToAgent::Sample(sample) => self.sampler.give_back(*sample),
-                ToAgent::Events(Events { events }) => {
+                ToAgent::Events(Events { mut events }) => {
+                    // The recorder has moved on, and the next agent wants what is new.
+                    events.retain(|event| !matches!(event, Event::Exemplar(_)));
                     self.shared.outbox.lock().put_back(events, Vec::new());
                 }
                 _ => {}
@@ -330,7 +404,7 @@ impl Publisher {
 
     fn say_goodbye(&mut self) {
         let state = std::mem::replace(&mut self.state, State::Apart { until_ns: 0 });
-        let State::Connected { mut link } = state else {
+        let State::Connected { mut link, .. } = state else {
             return;
         };
         // The last figures go with it.
@@ -360,7 +434,11 @@ impl Publisher {
             probe_version: env!("CARGO_PKG_VERSION").to_owned(),
             cpus: thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
             runtimes: runtime::all().iter().map(|of| of.info.clone()).collect(),
-            features: unstable.into_iter().collect(),
+            features: unstable
+                .into_iter()
+                .chain([query::FEATURE.to_owned()])
+                .chain(settings.allow_control.then(|| control::FEATURE.to_owned()))
+                .collect(),
             clock,
             stall_threshold_ns: settings.stall_threshold_ns,
             snapshot_threshold_ns: settings.snapshot_threshold_ns,

@@ -16,7 +16,9 @@ use crate::{
     runtime::{self, Watched},
     shared::Shared,
     slot::{self, ByWorker, Slot},
-    source, task_type, threads, trace,
+    source, task_type,
+    thread_groups::ThreadGroups,
+    threads, trace,
 };
 
 /// How far the wall clock may part from the anchor before a new one is sent.
@@ -32,6 +34,7 @@ pub(super) struct Sampler {
     /// From a sample that was taken and then could not be sent: its histograms belong to the next one.
     carried: Vec<TypeSample>,
     carried_downstreams: Vec<DownstreamSample>,
+    groups: ThreadGroups,
 }
 
 /// Both clocks now.
@@ -52,6 +55,7 @@ impl Sampler {
             anchor,
             carried: Vec::new(),
             carried_downstreams: Vec::new(),
+            groups: ThreadGroups::default(),
         }
     }
 
@@ -97,15 +101,20 @@ impl Sampler {
         for carried in self.carried_downstreams.drain(..) {
             merge_downstream(&mut downstreams, carried);
         }
+        let runtimes = runtime_samples(&by_worker, now_ns);
+        let process = threads::process_sample(&own);
         let sample = Sample {
             seq: self.seq,
             at_mono_ns: now_ns,
             interval_ns: now_ns.saturating_sub(self.handed_ns),
             clock: self.step(),
             lag,
-            runtimes: runtime_samples(&by_worker, now_ns),
-            process: threads::process_sample(&own),
+            threads: self.groups.look(&runtimes, &process, &own),
+            runtimes,
+            process,
             lanes: source::sample_all(),
+            oldest_jobs: source::oldest_jobs(now_ns, &slots),
+            waiting_jobs: source::waiting_jobs(now_ns),
             types,
             routes: trace::sample_routes(),
             downstreams,

@@ -6,9 +6,13 @@
 //! where it ends in its first poll; with [`DEFAULT_RECORDER_BYTES`] the recorder covers the last 3 s at 10,000 jobs a
 //! second, 30 s at 1,000, and in either case the last 13,000 notable events. A dump says since when it is complete.
 //!
+//! Of a trace that [is sampled](ax_wire::trace::is_sampled) each poll is recorded too, so that one trace in some can be
+//! looked at in full.
+//!
 //! Recording takes neither a lock nor a system call; only the memory itself is made by the recording threads, 16 KiB at
 //! a time until all of it is there.
 
+mod look;
 mod ring;
 #[cfg(test)]
 mod tests;
@@ -25,9 +29,11 @@ use ax_wire::{
     JobId, TraceId,
     event::Stall,
     recorder::{RecordedEvent, RecordedKind, RecordedName, RecorderDump},
+    trace::is_sampled,
 };
 use parking_lot::Mutex;
 
+pub(crate) use self::look::{between, nothing_of, traces};
 use self::ring::{Held, Ring, Words, Writer};
 use crate::{
     clock,
@@ -179,11 +185,25 @@ pub fn record(kind: RecordedKind, of: &Subject, at_ns: u64, length_ns: Option<u6
     }
 }
 
-/// Records a poll that has just ended, where it was a long one.
+/// Records that a job was accepted, or queued: `kind` is `Submitted` or `Ready`. `parent` is the job inside which it was
+/// submitted. About 10 ns.
+#[inline]
+pub fn record_begin(kind: RecordedKind, of: &Subject, at_ns: u64, parent: Option<JobId>) {
+    if let Some(recorder) = RECORDER.get().filter(|of| of.on.load(Relaxed)) {
+        let mut event = encode(kind, Some(of.task.index()), of.job, of.trace, at_ns, None);
+        let parent = parent.filter(|parent| parent.0 <= MAX_PARENT);
+        event[4] |= parent.map_or(0, |parent| parent.0) << PARENT_SHIFT;
+        recorder.push(kind, event);
+    }
+}
+
+/// Records a poll that has just ended, where it was a long one or its trace is sampled.
 #[inline]
 pub fn polled(of: &Subject, poll_ns: u64, now_ns: u64) {
     if poll_ns >= LONG_POLL_NS {
         record(RecordedKind::LongPoll, of, now_ns, Some(poll_ns));
+    } else if of.job.is_some() && of.trace.is_some_and(is_sampled) {
+        record(RecordedKind::Poll, of, now_ns, Some(poll_ns));
     }
 }
 
@@ -232,7 +252,7 @@ impl Recorder {
 }
 
 /// The kinds by their number in an event.
-const KINDS: [RecordedKind; 13] = [
+const KINDS: [RecordedKind; 14] = [
     RecordedKind::Submitted,
     RecordedKind::Ready,
     RecordedKind::Started,
@@ -246,11 +266,23 @@ const KINDS: [RecordedKind; 13] = [
     RecordedKind::LongPoll,
     RecordedKind::StallBegan,
     RecordedKind::StallEnded,
+    RecordedKind::Poll,
 ];
 
 /// Lengths are kept in 32 bits.
 const LENGTH_UNIT_NS: u64 = 1_000;
 const NO_LENGTH: u32 = u32::MAX;
+
+/// Where the last word of a `Submitted` or `Ready`, which have no length, has the parent.
+const PARENT_SHIFT: u32 = 24;
+
+/// The largest parent that has room there: ten thousand jobs a second for three years.
+const MAX_PARENT: u64 = u64::MAX >> PARENT_SHIFT;
+
+/// Whether events of this kind have a parent in the place of a length.
+const fn has_parent(kind: RecordedKind) -> bool {
+    matches!(kind, RecordedKind::Submitted | RecordedKind::Ready)
+}
 
 /// The last word: the kind in its lowest byte, the type and one in the next two bytes, the length in the upper half.
 #[inline]
@@ -265,9 +297,11 @@ fn encode(
     let trace = trace.map_or(0, TraceId::get);
     let of = of.map_or(0, |index| u64::from(index) + 1);
     let longest = u64::from(NO_LENGTH - 1);
-    let length = length_ns.map_or(u64::from(NO_LENGTH), |ns| {
-        (ns / LENGTH_UNIT_NS).min(longest)
-    });
+    let length = match length_ns {
+        _ if has_parent(kind) => 0,
+        Some(ns) => (ns / LENGTH_UNIT_NS).min(longest),
+        None => u64::from(NO_LENGTH),
+    };
     [
         at_ns,
         job.map_or(0, |job| job.0),
@@ -279,14 +313,19 @@ fn encode(
 
 fn decode([at_mono_ns, job, trace_high, trace_low, what]: Words) -> RecordedEvent {
     let kind = KINDS.get(usize::from(what as u8));
+    let kind = kind.copied().unwrap_or(RecordedKind::Other);
     let of = (what >> 8) as u16;
-    let length = (what >> 32) as u32;
+    let (mut length, mut parent) = ((what >> 32) as u32, 0);
+    if has_parent(kind) {
+        (length, parent) = (NO_LENGTH, what >> PARENT_SHIFT);
+    }
     RecordedEvent {
         at_mono_ns,
-        kind: kind.copied().unwrap_or(RecordedKind::Other),
+        kind,
         of: of.checked_sub(1).map(u32::from),
         job: (job != 0).then_some(JobId(job)),
         trace: TraceId::new(u128::from(trace_high) << 64 | u128::from(trace_low)),
         length_ns: (length != NO_LENGTH).then_some(u64::from(length) * LENGTH_UNIT_NS),
+        parent: (parent != 0).then_some(JobId(parent)),
     }
 }

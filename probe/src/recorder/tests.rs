@@ -23,6 +23,60 @@ fn event(kind: RecordedKind, of: &Subject, at_ns: u64, length_ns: Option<u64>) -
     encode(kind, index, of.job, of.trace, at_ns, length_ns)
 }
 
+/// The recorder of the process: one test at a time begins it, and what others record is of other traces.
+#[test]
+fn a_trace_is_found_with_its_parents_and_its_polls() {
+    start(DEFAULT_RECORDER_BYTES);
+    let sampled = (1..10_000)
+        .filter_map(TraceId::new)
+        .find(|trace| is_sampled(*trace));
+    let other = (1..10_000)
+        .filter_map(TraceId::new)
+        .find(|trace| !is_sampled(*trace));
+    for trace in [sampled, other] {
+        let child = Subject { trace, ..job(71) };
+        let begin_ns = clock::now_ns();
+        record_begin(RecordedKind::Ready, &child, begin_ns, Some(JobId(70)));
+        record_begin(RecordedKind::Submitted, &child, begin_ns, None);
+        record_begin(
+            RecordedKind::Submitted,
+            &child,
+            begin_ns,
+            Some(JobId(u64::MAX)),
+        );
+        polled(&child, 1_000_000, begin_ns + 1);
+        polled(&child, LONG_POLL_NS, begin_ns + 2);
+    }
+    let found = look::traces(&[other.expect("most"), sampled.expect("some")]);
+    let kinds = |trace: &ax_wire::trace::RecordedTrace| {
+        let mut kinds: Vec<_> = trace.events.iter().map(|event| event.kind).collect();
+        kinds.drain(..3);
+        kinds
+    };
+    assert_eq!(kinds(&found[0]), [RecordedKind::LongPoll]);
+    assert_eq!(
+        kinds(&found[1]),
+        [RecordedKind::Poll, RecordedKind::LongPoll]
+    );
+    for trace in &found {
+        let parents: Vec<_> = trace
+            .events
+            .iter()
+            .filter_map(|event| event.parent)
+            .collect();
+        assert_eq!(parents, [JobId(70)], "a parent too large has no room");
+        assert_eq!(trace.names.len(), 1, "only the names that it needs");
+        assert!(trace.events.iter().all(|event| event.of == Some(0)));
+    }
+    let first = found[1].events[0].at_mono_ns;
+    let polls = look::between(first + 1, first + 2);
+    let poll = polls.iter().filter(|event| event.trace == sampled);
+    assert_eq!(
+        poll.map(|event| event.kind).collect::<Vec<_>>(),
+        [RecordedKind::Poll]
+    );
+}
+
 /// What 10,000 jobs a second leave behind, until the job of this number.
 fn happy_traffic(recorder: &'static Recorder, jobs: u64) {
     for number in 1..=jobs {
@@ -54,7 +108,12 @@ fn each_kind_comes_back_as_it_was_recorded() {
     assert_eq!((first.at_mono_ns, first.length_ns), (5, None));
     for event in &dump.events[1..] {
         assert_eq!((event.job, event.trace), (job.job, job.trace));
-        assert_eq!(event.length_ns, Some(1_234_000), "whole microseconds");
+        let length_ns = (!has_parent(event.kind)).then_some(1_234_000);
+        assert_eq!(
+            (event.length_ns, event.parent),
+            (length_ns, None),
+            "whole microseconds"
+        );
         let name = &dump.names[event.of.expect("a type") as usize];
         assert_eq!(
             (name.name.as_str(), name.lane.as_deref()),

@@ -187,12 +187,35 @@ fn current_span() -> SpanId {
 /// The span id of a job: a mixture of its id, so that it needs no memory and jobs of different processes differ.
 #[must_use]
 pub fn span_of_job(job: JobId) -> SpanId {
-    static SEED: OnceLock<u64> = OnceLock::new();
-    let mut bits = job.0 ^ SEED.get_or_init(|| fastrand::u64(..));
+    let mut bits = job.0 ^ seed();
     // Each step can be undone, so two jobs never share a span id.
-    bits = (bits ^ bits >> 31).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    bits = (bits ^ bits >> 31).wrapping_mul(SPAN_FACTOR);
     bits ^= bits >> 29;
     SpanId::new(bits).unwrap_or(const { SpanId::new(u64::MAX).expect("not zero") })
+}
+
+const SPAN_FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// What undoes a multiplication by [`SPAN_FACTOR`].
+const SPAN_INVERSE: u64 = 0xF1DE_83E1_9937_733D;
+const _: () = assert!(SPAN_FACTOR.wrapping_mul(SPAN_INVERSE) == 1);
+
+/// Makes the span ids of different processes differ.
+fn seed() -> u64 {
+    static SEED: OnceLock<u64> = OnceLock::new();
+    *SEED.get_or_init(|| fastrand::u64(..))
+}
+
+/// The job whose span this is, where it is one of a job that was submitted before `before`. Any other span is one by
+/// chance once in 10^19 divided by the number of jobs.
+#[must_use]
+pub fn job_of_span(span: SpanId, before: JobId) -> Option<JobId> {
+    let mut bits = span.get();
+    bits ^= bits >> 29 ^ bits >> 58;
+    bits = bits.wrapping_mul(SPAN_INVERSE);
+    bits ^= bits >> 31 ^ bits >> 62;
+    let job = bits ^ seed();
+    (1..before.0).contains(&job).then_some(JobId(job))
 }
 
 /// A random trace id: 128 bits meet by chance once in 10^19 ids.

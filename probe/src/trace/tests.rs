@@ -6,6 +6,17 @@ use tokio::task::yield_now;
 use super::*;
 use crate::{spawn, spawn_blocking};
 
+#[test]
+fn the_job_of_a_span_is_found_and_other_spans_have_none() {
+    for job in (1..10_000).chain([1 << 39, u64::MAX - 2]).map(JobId) {
+        let span = span_of_job(job);
+        assert_eq!(job_of_span(span, JobId(u64::MAX)), Some(job));
+        assert_eq!(job_of_span(span, job), None, "not before itself");
+    }
+    let strangers = (0..10_000).filter_map(|_| job_of_span(new_span(), JobId(1 << 30)));
+    assert_eq!(strangers.count(), 0);
+}
+
 fn user() -> Option<String> {
     let context = current()?;
     context.baggage().get(USER_ID).map(String::from)

@@ -100,7 +100,9 @@ fn record(event: &Event, now_ns: u64) {
     let (kind, stall) = match event {
         Event::StallBegan(stall) => (RecordedKind::StallBegan, stall),
         Event::StallEnded(stall) => (RecordedKind::StallEnded, stall),
-        Event::ObserverNotScheduled(_) | Event::Stack(_) | Event::Unknown => return,
+        Event::ObserverNotScheduled(_) | Event::Stack(_) | Event::Exemplar(_) | Event::Unknown => {
+            return;
+        }
     };
     recorder::record_stall(kind, stall, now_ns);
 }

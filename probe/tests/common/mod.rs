@@ -40,6 +40,8 @@ pub enum Manners {
     Acks,
     /// It takes it over, and asks for one at the first sample.
     Captures,
+    /// It takes it over, and asks for one with its greeting.
+    CapturesAtOnce,
     /// It goes away instead.
     Leaves,
     /// It takes it over, and goes away in the same moment.
@@ -149,6 +151,11 @@ fn serve(mut stream: UnixStream, manners: Manners, kept: &Mutex<Vec<ToAgent>>) {
         if let Some(answer) = answer {
             let mut line = Vec::new();
             frame::encode(&answer, &mut line).expect("encodes");
+            if manners == Manners::CapturesAtOnce && matches!(answer, ToService::Ack(_)) {
+                let mut asked = Vec::new();
+                frame::encode(&ToService::Capture, &mut asked).expect("encodes");
+                line.extend(asked);
+            }
             stream.write_all(&line).expect("writes");
         }
         if leaves {

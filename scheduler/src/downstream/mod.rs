@@ -25,7 +25,6 @@ use std::{
     time::Duration,
 };
 
-use ax_probe::clock::duration_ns;
 use ax_wire::sample::{DownstreamSample, PoolSample};
 
 use self::{calls::Flight, registry::State};
@@ -66,6 +65,12 @@ pub struct InjectionNotAllowed {
     name: Box<str>,
 }
 
+fn not_allowed(state: &State) -> InjectionNotAllowed {
+    InjectionNotAllowed {
+        name: state.name.clone(),
+    }
+}
+
 impl Downstream {
     /// Its name.
     #[must_use]
@@ -89,7 +94,7 @@ impl Downstream {
         let mut call = pin!(call);
         let flight = Flight::begin(self.state);
         let waits = Waits::begin(Kind::Downstream, self.name());
-        let delay_ns = self.state.delay_ns.load(Relaxed);
+        let delay_ns = self.state.injected_delay_ns();
         if delay_ns != 0 {
             tokio::time::sleep(Duration::from_nanos(delay_ns)).await;
         }
@@ -135,17 +140,17 @@ impl Downstream {
         self.state.injection_allowed.store(true, Relaxed);
     }
 
-    /// Adds `delay` to each call that begins from now on, as part of its latency; zero ends it.
+    /// Adds `delay` to each call that begins from now on, as part of its latency; zero ends it. The dashboard can do so
+    /// too, for a while, where the service [allows control](ax_probe::Builder::allow_control) besides.
     ///
     /// # Errors
     ///
     /// [`InjectionNotAllowed`] unless [`allow_injection`](Self::allow_injection) was called.
     pub fn inject_delay(&self, delay: Duration) -> Result<(), InjectionNotAllowed> {
         if !self.state.injection_allowed.load(Relaxed) {
-            let name = self.state.name.clone();
-            return Err(InjectionNotAllowed { name });
+            return Err(not_allowed(self.state));
         }
-        self.state.delay_ns.store(duration_ns(delay), Relaxed);
+        self.state.set_delay(delay, None);
         Ok(())
     }
 

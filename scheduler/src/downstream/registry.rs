@@ -1,13 +1,20 @@
 //! The downstreams of the process, by name, and what the probe is told of them.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+    },
+    time::Duration,
 };
 
-use ax_probe::{histogram::AtomicHistogram, source, task_type::OTHER};
+use ax_probe::{clock::duration_ns, histogram::AtomicHistogram, source, task_type::OTHER};
 use ax_wire::{
     LatencyHistogram,
+    control::{MAX_INJECTED_DELAY, MAX_INJECTION},
     sample::{DownstreamSample, PoolSample},
 };
 use parking_lot::{Mutex, RwLock};
@@ -30,8 +37,10 @@ pub(super) struct State {
     pub(super) latency: AtomicHistogram,
     pub(super) wait: AtomicHistogram,
     pub(super) injection_allowed: AtomicBool,
-    /// Zero for none.
+    /// Zero for none. Written after `delay_ends_ns`.
     pub(super) delay_ns: AtomicU64,
+    /// When the delay ends by itself; `u64::MAX` for never.
+    delay_ends_ns: AtomicU64,
     pool: Mutex<Option<Gauge>>,
 }
 
@@ -47,8 +56,27 @@ impl State {
             wait: AtomicHistogram::new(),
             injection_allowed: AtomicBool::new(false),
             delay_ns: AtomicU64::new(0),
+            delay_ends_ns: AtomicU64::new(u64::MAX),
             pool: Mutex::new(None),
         }
+    }
+
+    /// What each call that begins now takes longer: 0 for nothing, which costs one load to see.
+    pub(super) fn injected_delay_ns(&self) -> u64 {
+        match self.delay_ns.load(Acquire) {
+            0 => 0,
+            _ if time::now_ns() >= self.delay_ends_ns.load(Relaxed) => 0,
+            delay_ns => delay_ns,
+        }
+    }
+
+    /// `None` for a delay that does not end by itself.
+    pub(super) fn set_delay(&self, delay: Duration, lasting: Option<Duration>) {
+        let ends_ns = lasting.map_or(u64::MAX, |lasting| {
+            time::now_ns().saturating_add(duration_ns(lasting))
+        });
+        self.delay_ends_ns.store(ends_ns, Relaxed);
+        self.delay_ns.store(duration_ns(delay), Release);
     }
 
     pub(super) fn show_pool(&self, gauge: Gauge) {
@@ -73,7 +101,7 @@ impl State {
             pool,
             callers: calls.callers(),
             oldest: calls.oldest(now_ns),
-            injected_delay_ns: Some(self.delay_ns.load(Relaxed)).filter(|ns| *ns != 0),
+            injected_delay_ns: Some(self.injected_delay_ns()).filter(|ns| *ns != 0),
         }
     }
 
@@ -113,6 +141,7 @@ static ALL: OnceLock<RwLock<Vec<&'static State>>> = OnceLock::new();
 fn all() -> &'static RwLock<Vec<&'static State>> {
     ALL.get_or_init(|| {
         source::show_downstreams(sample_all);
+        source::allow_injection(inject);
         RwLock::default()
     })
 }
@@ -136,6 +165,30 @@ pub(super) fn find(name: &str) -> &'static State {
         let made: &'static State = Box::leak(Box::new(State::new(name)));
         all.push(made);
         made
+    })
+}
+
+/// By an order of the dashboard.
+pub(super) fn inject(name: &str, delay: Duration, lasting: Duration) -> Result<String, String> {
+    let found = all()
+        .read()
+        .iter()
+        .copied()
+        .find(|state| *state.name == *name);
+    let state = found.ok_or_else(|| format!("there is no downstream {name}"))?;
+    if !state.injection_allowed.load(Relaxed) {
+        return Err(super::not_allowed(state).to_string());
+    }
+    if delay > MAX_INJECTED_DELAY || lasting > MAX_INJECTION {
+        return Err(format!(
+            "a delay of {delay:?} for {lasting:?} is too much: at most {MAX_INJECTED_DELAY:?} for {MAX_INJECTION:?}"
+        ));
+    }
+    state.set_delay(delay, Some(lasting));
+    Ok(if delay.is_zero() || lasting.is_zero() {
+        format!("downstream {name} is not delayed any more")
+    } else {
+        format!("downstream {name}: each call takes {delay:?} longer for {lasting:?}")
     })
 }
 

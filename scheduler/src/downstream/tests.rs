@@ -111,6 +111,38 @@ async fn a_delay_is_added_only_where_it_is_allowed() {
     );
 }
 
+/// F97: by an order, and only for a while.
+#[tokio::test(start_paused = true)]
+async fn a_delay_that_was_ordered_ends_by_itself() {
+    let ours = downstream("d-ordered");
+    let (delay, lasting) = (Duration::from_millis(500), Duration::from_secs(10));
+    let order = super::registry::inject;
+    assert!(order("d-missing", delay, lasting).is_err());
+    let why = order("d-ordered", delay, lasting).expect_err("not allowed yet");
+    assert!(why.contains("allow_injection"), "{why}");
+    ours.allow_injection();
+    let why = order("d-ordered", Duration::from_secs(61), lasting).expect_err("too long");
+    assert!(why.contains("at most"), "{why}");
+    assert!(order("d-ordered", delay, Duration::from_hours(2)).is_err());
+    let told = order("d-ordered", delay, lasting).expect("allowed");
+    assert_eq!(
+        told,
+        "downstream d-ordered: each call takes 500ms longer for 10s"
+    );
+    let took = async || {
+        let began = Instant::now();
+        assert!(ours.call(succeed()).await.is_ok());
+        began.elapsed()
+    };
+    assert_eq!(took().await, CALL + delay);
+    tokio::time::sleep(lasting).await;
+    assert_eq!(took().await, CALL);
+    assert_eq!(ours.counts().injected_delay_ns, None);
+    order("d-ordered", delay, lasting).expect("allowed");
+    order("d-ordered", Duration::ZERO, lasting).expect("ends it");
+    assert_eq!(took().await, CALL);
+}
+
 #[tokio::test]
 async fn a_pool_is_a_gauge_and_one_that_panics_is_unknown() {
     let ours = downstream("d-pool");

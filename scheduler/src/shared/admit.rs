@@ -76,7 +76,6 @@ impl Shared {
     ) -> Result<(), SubmitError> {
         let mut after = After::default();
         let mut shed = Vec::new();
-        let mut rose = None;
         // Before the lock: a place that is dropped takes it.
         let promised = place.map(Place::settle);
         let (asked, unqueued) = {
@@ -92,7 +91,7 @@ impl Shared {
             match admitted {
                 Ok(true) => {
                     increment(&self.counts.submitted);
-                    rose = self.enqueue(&mut core, job, state::ACCEPT);
+                    self.enqueue(&mut core, job, state::ACCEPT);
                     self.call_for_queued(&mut core, &mut after);
                     (Asked::Queued, None)
                 }
@@ -107,9 +106,6 @@ impl Shared {
             end_withdrawn(&*victim, JobError::Shed);
         }
         self.finish(after);
-        if let Some(pending) = rose {
-            self.say_high_water(pending);
-        }
         match (asked, unqueued) {
             (Asked::Refused(error), _) => Err(error),
             (Asked::Spill(spill), Some(job)) => self.spill(&*spill, &job),
@@ -126,15 +122,10 @@ impl Shared {
         }
     }
 
-    /// The job has room: puts it in. The number of queued jobs where it brought them above the high-water mark.
-    pub(super) fn enqueue(
-        &self,
-        core: &mut Core,
-        job: Arc<dyn Job>,
-        step: state::Move,
-    ) -> Option<usize> {
-        increment(&self.counts.pending);
+    /// The job has room: puts it in.
+    pub(super) fn enqueue(&self, core: &mut Core, job: Arc<dyn Job>, step: state::Move) {
         let header = job.header();
+        self.counts.queued(header.priority);
         header.state.apply(step);
         let moved = step.states();
         let kind = match moved.0 {
@@ -142,18 +133,38 @@ impl Shared {
             _ => JobEventKind::Ready,
         };
         self.note(core, header, kind, moved, None, header.ready_ns());
+        if core.high_water.rises(core.room.taken()) {
+            self.note_high_water(core, header);
+        }
         core.queue.push(header.priority, job);
+    }
+
+    #[cold]
+    fn note_high_water(&self, core: &mut Core, header: &Header) {
+        increment(&self.counts.high_water);
+        let kind = JobEventKind::HighWater;
+        if !self.hub.listeners.want(kind) {
+            return;
+        }
         let taken = core.room.taken();
-        core.high_water.rises(taken).then(|| {
-            increment(&self.counts.high_water);
-            taken.jobs
-        })
+        let of_bytes = self
+            .settings
+            .capacity_bytes
+            .map_or_else(String::new, |most| {
+                format!(", {} of {most} bytes", taken.bytes)
+            });
+        let reason: Arc<str> = Arc::from(format!(
+            "the lane's queue fills up: {} of {} jobs{of_bytes}",
+            taken.jobs, self.settings.capacity
+        ));
+        let moved = (JobState::Ready, JobState::Ready);
+        self.note(core, header, kind, moved, Some(&reason), header.ready_ns());
     }
 
     /// A job has left the queue: the room that it leaves goes to who waits for it.
-    pub(super) fn leave_queue(&self, core: &mut Core, load: Load, after: &mut After) {
-        decrement(&self.counts.pending);
-        core.room.leave(load);
+    pub(super) fn leave_queue(&self, core: &mut Core, header: &Header, after: &mut After) {
+        self.counts.unqueued(header.priority);
+        core.room.leave(header.load());
         core.high_water.falls(core.room.taken());
         after
             .promised
@@ -181,7 +192,7 @@ impl Shared {
         }
         for victim in shed.iter() {
             victim.header().state.apply(state::WITHDRAW);
-            decrement(&self.counts.pending);
+            self.counts.unqueued(victim.header().priority);
             increment(&self.counts.shed);
             increment(&self.counts.cancelled);
             self.note_cancelled(core, victim.header(), state::WITHDRAW);
@@ -235,21 +246,6 @@ impl Shared {
         }
     }
 
-    pub(super) fn say_high_water(&self, pending: usize) {
-        let Settings {
-            capacity,
-            high_water_percent,
-            ..
-        } = self.settings;
-        tracing::warn!(
-            lane = &*self.name,
-            pending,
-            capacity,
-            high_water_percent,
-            "the queue of a lane has passed its high-water mark"
-        );
-    }
-
     /// Hands the job, which has been counted as accepted, to the spill.
     fn spill(self: &Arc<Self>, spill: &dyn Spill, job: &Arc<dyn Job>) -> Result<(), SubmitError> {
         let Some(refused) = policy::hand_over(spill, Arc::clone(job)) else {
@@ -294,7 +290,7 @@ impl Shared {
         now_ns: u64,
     ) -> bool {
         let mut after = After::default();
-        let rose = {
+        {
             let mut core = self.core.lock();
             let header = job.header();
             if let Some(promised) = promised {
@@ -319,14 +315,10 @@ impl Shared {
             decrement(&self.counts.spilled_now);
             header.set_spilled(false);
             header.set_ready_ns(now_ns);
-            let rose = self.enqueue(&mut core, Arc::clone(job), state::COME_BACK);
+            self.enqueue(&mut core, Arc::clone(job), state::COME_BACK);
             self.call_for_queued(&mut core, &mut after);
-            rose
-        };
-        self.finish(after);
-        if let Some(pending) = rose {
-            self.say_high_water(pending);
         }
+        self.finish(after);
         true
     }
 

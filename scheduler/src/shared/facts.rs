@@ -160,7 +160,7 @@ impl Shared {
     }
 }
 
-fn told(header: &Header, now_ns: u64) -> RunningJob {
+pub(super) fn told(header: &Header, now_ns: u64) -> RunningJob {
     let started_ns = header.started_ns();
     RunningJob {
         task: TaskRef {
@@ -177,6 +177,9 @@ fn told(header: &Header, now_ns: u64) -> RunningJob {
         priority: header.priority,
         // The probe knows which threads poll.
         poll_age_ns: None,
+        unpolled_ns: header
+            .last_poll_ns()
+            .map(|at_ns| now_ns.saturating_sub(at_ns)),
         waits_for: header.waits_for(now_ns),
     }
 }

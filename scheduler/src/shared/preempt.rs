@@ -7,7 +7,7 @@ use std::{cmp::Reverse, sync::Arc};
 
 use ax_wire::recorder::RecordedKind;
 
-use super::{After, Core, Mode, Shared, counts::increment, is_live};
+use super::{After, Core, Mode, Shared, is_live};
 use crate::cell::Job;
 
 impl Shared {
@@ -50,7 +50,7 @@ impl Shared {
         header.task.retried(header.run_ns(now_ns));
         header.task.readied();
         header.tell(RecordedKind::Ready, now_ns, None);
-        increment(&self.counts.pending);
+        self.counts.queued(header.priority);
         core.room.take_anyway(header.load());
         core.queue.push_front(header.priority, Arc::clone(job));
     }

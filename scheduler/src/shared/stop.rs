@@ -5,10 +5,11 @@ use std::{
     task::Waker,
 };
 
+use ax_probe::task_type::End;
 use ax_wire::recorder::RecordedKind;
 
 use super::{After, Core, Mode, Shared, counts::increment, is_live};
-use crate::{JobError, JobState, cell::Job, hub::Hub, state, time};
+use crate::{JobError, JobState, cell::Job, hub::Hub, records::Outcome, state, time};
 
 /// Jobs that are withdrawn in one go: bounds how long the lock is held.
 const WITHDRAW_BATCH: usize = 256;
@@ -56,7 +57,7 @@ impl Shared {
     fn count_withdrawn(&self, core: &mut Core, job: &dyn Job, after: &mut After) {
         job.header().state.apply(state::WITHDRAW);
         increment(&self.counts.cancelled);
-        self.leave_queue(core, job.header().load(), after);
+        self.leave_queue(core, job.header(), after);
         self.note_cancelled(core, job.header(), state::WITHDRAW);
     }
 
@@ -170,7 +171,8 @@ pub(super) fn end_withdrawn(job: &dyn Job, reason: JobError) {
     let text = reason.text();
     if header.keeps_record() {
         let lane = &header.lane;
-        lane.record(header, Some(Arc::clone(&text)), time::now_ns());
+        let outcome = Outcome::new(End::Cancelled, Some(Arc::clone(&text)));
+        lane.record(header, outcome, time::now_ns());
     }
     job.publish_withdrawn(reason);
     header.lane.hub.ended(header, Some(text));

@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use ax_probe::task_type::End;
 use ax_wire::{JobId, recorder::RecordedKind};
 
 use super::{After, Core, Mode, Shared, decrement, increment};
@@ -15,9 +16,15 @@ use crate::{
     JobError, JobState, SubmitError,
     cell::{Header, Job},
     events::{JobEvent, JobEventKind, OUTBOX},
-    records::JobRecord,
+    records::{JobRecord, Outcome},
     state, time,
 };
+
+/// Jobs that are looked at under one lock to find one.
+const FIND_SLICE: usize = 8_192;
+
+/// Of these, so many are looked at again with the next ones: jobs leave the front meanwhile, and the others move up.
+const FIND_OVERLAP: usize = 1_024;
 
 impl Shared {
     /// Takes a job into the queue, or among those that wait; or refuses it, whatever the lane's policy. What is left to
@@ -48,7 +55,7 @@ impl Shared {
         } else {
             header.task.submitted();
             header.tell(RecordedKind::Ready, header.ready_ns(), None);
-            after.rose = self.enqueue(&mut core, job, state::ACCEPT);
+            self.enqueue(&mut core, job, state::ACCEPT);
             self.call_for_queued(&mut core, &mut after);
         }
         Ok(after)
@@ -79,7 +86,7 @@ impl Shared {
             header.task.readied();
             header.tell(RecordedKind::Ready, header.ready_ns(), None);
             core.room.take_anyway(header.load());
-            after.rose = self.enqueue(&mut core, Arc::clone(job), state::COME_BACK);
+            self.enqueue(&mut core, Arc::clone(job), state::COME_BACK);
             self.call_for_queued(&mut core, &mut after);
         }
         self.finish(after);
@@ -116,7 +123,11 @@ impl Shared {
         header.tell(RecordedKind::Cancelled, now_ns, None);
         let told = matches!(reason, JobError::Cancelled | JobError::RuntimeGone);
         if !told || header.keeps_record() {
-            self.record(header, Some(text), now_ns);
+            let mut outcome = Outcome::new(End::Cancelled, Some(text));
+            if let JobError::Dependency(failure) = &reason {
+                outcome.failure = Some(Arc::clone(failure));
+            }
+            self.record(header, outcome, now_ns);
         }
         job.publish_withdrawn(reason);
         if dry {
@@ -174,16 +185,31 @@ impl Shared {
         jobs.find(|job| job.header().id == id).cloned()
     }
 
-    /// Looks through the whole queue: about 10 ns for each job in it, with the lane's lock held.
+    /// Looks through the whole queue: about 10 ns for each job in it, with the lane's lock held for a slice at a time.
     pub(crate) fn find_queued(&self, id: JobId) -> Option<Arc<dyn Job>> {
-        let core = self.core.lock();
-        let mut jobs = core.queue.iter();
-        jobs.find(|job| job.header().id == id).cloned()
+        let (mut priority, mut offset) = (u8::MAX, 0);
+        loop {
+            let core = self.core.lock();
+            let mut levels = core.queue.levels();
+            let (of, len, jobs) = levels.find(|(of, ..)| *of <= priority)?;
+            if of < priority {
+                (priority, offset) = (of, 0);
+            }
+            let mut slice = jobs.skip(offset).take(FIND_SLICE);
+            if let Some(job) = slice.find(|job| job.header().id == id) {
+                return Some(Arc::clone(job));
+            }
+            if offset + FIND_SLICE < len {
+                offset += FIND_SLICE - FIND_OVERLAP;
+            } else {
+                (priority, offset) = (of - 1, 0);
+            }
+        }
     }
 
     /// Remembers how a job ended.
-    pub(crate) fn record(&self, header: &Header, error: Option<Arc<str>>, now_ns: u64) {
-        let record = JobRecord::new(header, error, now_ns);
+    pub(crate) fn record(&self, header: &Header, outcome: Outcome, now_ns: u64) {
+        let record = JobRecord::new(header, outcome, now_ns);
         let mut records = self.records.lock();
         records.add(record, now_ns, self.hub.remember);
     }

@@ -113,6 +113,7 @@ fn sign(kind: MarkKind) -> &'static str {
         MarkKind::Verdict => "V",
         MarkKind::Snapshot => "S",
         MarkKind::Load => "T",
+        MarkKind::Control => "C",
         MarkKind::Other => "*",
     }
 }

@@ -11,6 +11,7 @@ mod open;
 mod record;
 mod replay;
 mod report;
+mod rules;
 mod services;
 mod session;
 mod shell;
@@ -79,6 +80,8 @@ enum Command {
     Status(status::Arguments),
     /// Say how the services are, a line a second for each
     Watch(watch::Arguments),
+    /// Say what the alert rules are, what each says of each service, and why one does not fire
+    Rules(rules::Arguments),
     /// Take a snapshot of a service now, and print its path
     Capture(capture::Arguments),
     /// List the snapshots on disk, or remove some
@@ -171,6 +174,9 @@ pub fn main(hooks: Hooks) -> ExitCode {
     };
     match (cli.command, hooks.demo) {
         (Some(Command::DemoService { arguments }), Some(serve)) => serve(arguments),
+        (Some(Command::Demo(ref demo)), Some(serve)) if let Some(list) = demo.list_faults() => {
+            serve(list)
+        }
         (command, _) => ExitCode::from(report(run(command, hooks, &wishes))),
     }
 }
@@ -205,6 +211,7 @@ fn run(command: Option<Command>, hooks: Hooks, wishes: &Wishes) -> Result<(), Fa
         None => dashboard::run(&settings()?),
         Some(Command::Services(arguments)) => until_interrupted(services::run(&arguments)),
         Some(Command::Status(arguments)) => until_interrupted(status::run(&arguments)),
+        Some(Command::Rules(arguments)) => until_interrupted(rules::run(&arguments)),
         Some(Command::Capture(arguments)) => until_interrupted(capture::run(&arguments)),
         Some(Command::Snapshots(arguments)) => until_interrupted(snapshots::run(&arguments)),
         Some(Command::Open(arguments)) => open::run(&arguments, &settings()?),
@@ -289,6 +296,8 @@ mod tests {
             "ax-top watch --for soon",
             "ax-top watch --for",
             "ax-top demo --json",
+            "ax-top demo --after 5s",
+            "ax-top demo --headless --list-faults",
             "ax-top demo --for 5s",
             "ax-top demo --headless --for 0s",
             "ax-top capture",

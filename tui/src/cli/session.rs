@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use ax_wire::{frame::Capture, view::ServiceSummary};
+use ax_wire::{ToAgent, frame::Capture, view::ServiceSummary};
 use tokio::time::{Instant, sleep_until};
 
 use super::Failure;
@@ -63,6 +63,11 @@ impl Session {
     /// Asks the agent for a snapshot; the answer is [`World::captured`].
     pub fn capture(&self, capture: Capture) {
         self.client.capture(capture);
+    }
+
+    /// Asks the agent something; the answer comes with [`Self::next`].
+    pub fn ask(&self, request: ToAgent) {
+        self.client.ask(request);
     }
 
     /// Waits until the agent knows its services and `ready` holds, but no longer than [`PATIENCE`].

@@ -1,34 +1,29 @@
-//! `ax-top symbolize`: names for the stacks of a snapshot that was written where the service's build had none, or its file
-//! was gone. Needs no agent.
+//! `ax-top symbolize`: names for the stacks of a snapshot that was written by the service itself, or where the service's
+//! build had none, or its file was gone. Needs no agent.
 
-use std::{
-    fmt::Write as _,
-    fs::OpenOptions,
-    io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, fmt::Write as _, path::PathBuf};
 
 use ax_agent::symbol::{
     OWN_PROGRAM, Symbolizer,
     fold::{Line, fold},
 };
 use ax_wire::{
-    incident::{Incident, Snapshot},
+    incident::Incident,
     snapshot_file,
     stack::{Function, Module, StackEnd, StackProof, ThreadStack},
 };
 
-use super::{Failure, print};
+use super::{Failure, file, print};
 use crate::format::printable;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The snapshot
     file: PathBuf,
-    /// The executable or library as it was built, or its separate debug file: of the same build id
+    /// The executable or library as it was built, or its separate debug file: of the same build id. Without it, the files
+    /// that this host has under the paths that they had where the service ran
     #[arg(long, value_name = "BINARY")]
-    with: PathBuf,
+    with: Option<PathBuf>,
     /// Also write the snapshot with these names to a new file
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -36,40 +31,59 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut snapshot = snapshot_file::read(&arguments.file)
-        .map_err(|error| Failure::BadData(error.to_string()))?;
+        .map_err(|error| Failure::BadData(printable(&error.to_string())))?;
     let stacks = snapshot
         .incident
         .as_mut()
         .map_or(&mut [][..], |incident| &mut incident.stacks);
     if stacks.is_empty() {
-        let file = arguments.file.display();
-        return Err(Failure::BadData(format!("{file} holds no stacks")));
+        let file = printable(&arguments.file.display().to_string());
+        return Err(Failure::BadData(format!(
+            "{file} holds no stacks: no worker was stuck, or the service takes none"
+        )));
     }
-    let (named, of) = Symbolizer::new(OWN_PROGRAM)
-        .name_with(&arguments.with, stacks)
-        .map_err(|why| Failure::BadData(format!("{}: {why}", arguments.with.display())))?;
+    let symbolizer = Symbolizer::new(OWN_PROGRAM);
+    let told = if let Some(binary) = &arguments.with {
+        let (named, of) = symbolizer
+            .name_with(binary, stacks)
+            .map_err(|why| Failure::BadData(printable(&format!("{}: {why}", binary.display()))))?;
+        format!("{named} of {of} frames of that file have a name\n")
+    } else {
+        symbolizer.name_here(stacks);
+        names_here(stacks)
+    };
     let mut text = snapshot
         .incident
         .as_ref()
         .map_or_else(String::new, stacks_text);
-    let _ = writeln!(text, "{named} of {of} frames of that file have a name");
+    text.push_str(&told);
     print(&text)?;
     if let Some(output) = &arguments.output {
-        write(output, &snapshot)?;
+        let json =
+            serde_json::to_vec(&snapshot).map_err(|error| Failure::Internal(error.to_string()))?;
+        file::create(output, &json)?;
     }
     Ok(())
 }
 
-/// Like every snapshot: for its owner alone, and never over another file.
-fn write(path: &Path, snapshot: &Snapshot) -> Result<(), Failure> {
-    let json =
-        serde_json::to_vec(snapshot).map_err(|error| Failure::Internal(error.to_string()))?;
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    Ok(file.write_all(&json)?)
+/// How many frames have a name, and which files gave none, each once.
+fn names_here(stacks: &[ThreadStack]) -> String {
+    let frames = || stacks.iter().flat_map(|stack| &stack.frames);
+    let named = frames().filter(|frame| !frame.functions.is_empty());
+    let mut text = format!(
+        "{} of {} frames have a name\n",
+        named.count(),
+        frames().count()
+    );
+    let modules = stacks.iter().flat_map(|stack| &stack.modules);
+    let without: BTreeSet<_> = modules
+        .filter_map(|module| Some((&module.path, module.unnamed.as_ref()?)))
+        .collect();
+    for (path, why) in without {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{}: {}", printable(path), printable(why));
+    }
+    text
 }
 
 /// The stacks of an incident, a block each, the runtime's frames folded.

@@ -7,7 +7,7 @@ use ax_wire::{
     view::{ServiceState, ServiceView},
 };
 use jiff::tz::TimeZone;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::{
     Failure, print, print_json,
@@ -16,11 +16,15 @@ use super::{
 };
 use crate::{
     client::Sockets,
+    event::now_unix_ns,
     format::{cell, megabytes, ms, percent, rate, service_name, time_of_day},
     headline::{self, cpu_share},
     view::services::state_word,
     world::lost_total,
 };
+
+/// How often a line comes of each service.
+const SECOND: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -42,9 +46,13 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut told: HashMap<InstanceId, (u64, ServiceState)> = HashMap::new();
     let mut until = Instant::now() + PATIENCE;
     let mut hinted = false;
+    let mut clock = interval(SECOND);
+    clock.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         tokio::select! {
             news = session.next() => news?,
+            // A service that is silent sends nothing that could be waited for.
+            _ = clock.tick() => session.world.now_unix_ns = now_unix_ns(),
             () = sleep_until(until), if !told.is_empty() || !hinted => match arguments.span {
                 Some(_) if !told.is_empty() => return Ok(()),
                 Some(_) => return Err(nobody(&session, wanted)),
@@ -59,9 +67,13 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
             let Some(view) = session.world.newest_view(service.instance) else {
                 continue;
             };
-            // What is silent or gone is told once: its figures are those of its last word.
-            let live = service.state == ServiceState::Live;
-            let news = (if live { view.at_unix_ns } else { 0 }, service.state);
+            // What is silent is told each second with how long it has been; what is gone is told once.
+            let at = match service.state {
+                ServiceState::Live => view.at_unix_ns,
+                ServiceState::Silent => session.world.now_unix_ns / SECOND.as_nanos() as u64,
+                _ => 0,
+            };
+            let news = (at, service.state);
             if told.get(&service.instance) == Some(&news) {
                 continue;
             }

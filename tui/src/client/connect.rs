@@ -9,7 +9,7 @@ use std::{
 
 use ax_wire::{
     ToAgent, ToViewer,
-    frame::{self, Capture, FrameError, Subscribe},
+    frame::{self, FrameError, Subscribe},
     hello::PROTOCOL,
     socket::{self, FolderError, SYSTEM_SOCKET},
 };
@@ -137,10 +137,10 @@ impl Connection {
         }
     }
 
-    /// Asks the agent for a snapshot; a `captured` frame is the answer. Not cancel safe: half a line may have gone.
-    pub async fn capture(&mut self, capture: Capture) -> Result<(), ReadError> {
+    /// Asks the agent something; a frame is the answer. Not cancel safe: half a line may have gone.
+    pub async fn ask(&mut self, request: &ToAgent) -> Result<(), ReadError> {
         let mut line = Vec::new();
-        frame::encode(&ToAgent::Capture(capture), &mut line)?;
+        frame::encode(request, &mut line)?;
         // The codec ends the line itself.
         let line = String::from_utf8_lossy(&line);
         Ok(self.lines.send(line.trim_end()).await?)

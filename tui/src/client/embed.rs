@@ -20,18 +20,24 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Starts an agent on this socket, which goes on with the charts of an earlier one.
+    /// Starts an agent on this socket, which goes on with the charts of an earlier one. `configured`: by this user's
+    /// configuration file, where there is one. A file that is wrong leaves the rules that are built in, and
+    /// `ax-top rules` says so.
     ///
     /// # Errors
     ///
     /// The socket or its lock is taken (another process is the agent by now), or its folder cannot be used.
-    pub async fn start(socket: PathBuf, earlier: Vec<Backfill>) -> anyhow::Result<Self> {
+    pub async fn start(
+        socket: PathBuf,
+        earlier: Vec<Backfill>,
+        configured: bool,
+    ) -> anyhow::Result<Self> {
         let stop = CancellationToken::new();
         let (bound, is_bound) = oneshot::channel();
         let until = stop.clone();
         let thread = thread::Builder::new()
             .name("ax-agent".to_owned())
-            .spawn(move || run(socket, earlier, bound, until))
+            .spawn(move || run(socket, earlier, configured, bound, until))
             .context("cannot start the thread of the embedded agent")?;
         let socket = is_bound
             .await
@@ -69,6 +75,7 @@ impl Drop for Embedded {
 fn run(
     socket: PathBuf,
     earlier: Vec<Backfill>,
+    configured: bool,
     bound: oneshot::Sender<anyhow::Result<PathBuf>>,
     until: CancellationToken,
 ) {
@@ -90,6 +97,9 @@ fn run(
             embedded: true,
             ..Config::per_user()
         };
+        if configured {
+            config.take_default_file();
+        }
         config.snapshots.symbolizer = Some(OWN_PROGRAM.into());
         match Agent::bind(config) {
             Ok(agent) => {

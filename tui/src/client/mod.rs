@@ -23,7 +23,7 @@ use std::{
 };
 
 use ax_wire::{
-    ToViewer,
+    ToAgent, ToViewer,
     frame::Capture,
     socket::{self, SOCKET_ENV},
     view::Backfill,
@@ -48,7 +48,7 @@ const COMES_BACK_WITHIN: Duration = Duration::from_secs(10);
 /// Frames that may wait for the screen; beyond it the socket fills, and the agent drops frames and counts them.
 const UPDATES: usize = 64;
 
-/// Captures that may wait for the agent; a person asks for one at a time.
+/// Requests that may wait for the agent; a person makes one at a time.
 const REQUESTS: usize = 4;
 
 /// Where to look for an agent, and where to be one.
@@ -58,6 +58,8 @@ pub struct Sockets {
     candidates: Vec<PathBuf>,
     /// The socket of an embedded agent; none is started where there is none.
     own: Option<PathBuf>,
+    /// Whether an agent of ours goes by this user's configuration file.
+    configured: bool,
     /// The one that must lie in a folder of ours alone, because nobody named it.
     private: Option<PathBuf>,
 }
@@ -71,6 +73,7 @@ impl Sockets {
             candidates: socket::candidates(),
             private: (!named).then(|| own.clone()),
             own: Some(own),
+            configured: true,
         }
     }
 
@@ -79,11 +82,13 @@ impl Sockets {
         Self { own: None, ..self }
     }
 
-    /// This socket and no other.
+    /// This socket and no other. An agent on it is for a demo, whose alerts are not to reach anybody's pager: it goes by the
+    /// rules that are built in.
     pub fn only(socket: PathBuf) -> Self {
         Self {
             candidates: vec![socket.clone()],
             own: Some(socket),
+            configured: false,
             private: None,
         }
     }
@@ -93,15 +98,19 @@ impl Sockets {
 pub struct Client {
     /// What it tells.
     pub updates: mpsc::Receiver<Update>,
-    requests: mpsc::Sender<Capture>,
+    requests: mpsc::Sender<ToAgent>,
 }
 
 impl Client {
-    /// Asks the agent for a snapshot. What became of it comes as an update; one that is asked for while no agent is
-    /// connected is forgotten.
+    /// Asks the agent for a snapshot. What became of it comes as an update.
     pub fn capture(&self, capture: Capture) {
+        self.ask(ToAgent::Capture(capture));
+    }
+
+    /// Asks the agent something. The answer comes as an update; what is asked while no agent is connected is forgotten.
+    pub fn ask(&self, request: ToAgent) {
         // It is full only when the agent does not read, and then the earlier ones wait for an answer.
-        let _ = self.requests.try_send(capture);
+        let _ = self.requests.try_send(request);
     }
 }
 
@@ -129,7 +138,7 @@ struct Closed;
 async fn follow(
     sockets: Sockets,
     updates: mpsc::Sender<Update>,
-    mut requests: mpsc::Receiver<Capture>,
+    mut requests: mpsc::Receiver<ToAgent>,
 ) {
     let mut embedded: Option<Embedded> = None;
     let mut own_agent_at = Instant::now();
@@ -170,7 +179,7 @@ async fn follow(
                     let Ok(earlier) = known(&updates).await else {
                         return;
                     };
-                    match Embedded::start(own.clone(), earlier).await {
+                    match Embedded::start(own.clone(), earlier, sockets.configured).await {
                         Ok(agent) => {
                             embedded = Some(agent);
                             continue;
@@ -236,7 +245,7 @@ async fn pump(
     mut connection: Connection,
     link: Link,
     updates: &mpsc::Sender<Update>,
-    requests: &mut mpsc::Receiver<Capture>,
+    requests: &mut mpsc::Receiver<ToAgent>,
 ) -> Result<String, Closed> {
     let hand_on = async |update| updates.send(update).await.map_err(|_| Closed);
     while requests.try_recv().is_ok() {}
@@ -244,7 +253,7 @@ async fn pump(
     loop {
         let frame = tokio::select! {
             frame = connection.next_frame() => frame,
-            Some(capture) = requests.recv() => match connection.capture(capture).await {
+            Some(request) = requests.recv() => match connection.ask(&request).await {
                 Ok(()) => continue,
                 Err(problem) => Err(problem),
             },

@@ -140,7 +140,7 @@ impl Dashboard<'_> {
                     None => return Err(io::ErrorKind::UnexpectedEof.into()),
                 },
                 news = source.news() => match news? {
-                    News::Update(update) => self.updated(update, source),
+                    News::Update(update) => self.updated(update, source)?,
                     News::Ended(how) => {
                         if let Some(demo) = &mut self.app.demo {
                             demo.ended = Some(how);
@@ -217,17 +217,21 @@ impl Dashboard<'_> {
     }
 
     /// Takes in an update and all that wait behind it.
-    fn updated(&mut self, first: Update, source: &mut Source<'_>) {
+    fn updated(&mut self, first: Update, source: &mut Source<'_>) -> io::Result<()> {
         let mut next = Some(first);
         while let Some(update) = next {
             self.changed |= self.concerns(&update);
             self.live.apply(update);
             next = source.waiting();
         }
+        if std::mem::take(&mut self.live.rings) {
+            Terminal::ring()?;
+        }
         if let Some(captured) = self.live.captured.take() {
             self.app.captured(captured, now_unix_ns());
             self.changed = true;
         }
+        Ok(())
     }
 
     /// Whether an update may change what is on the screen: figures of other services do not.

@@ -78,6 +78,17 @@ impl Terminal {
         self.inner()?.clear()
     }
 
+    /// Rings the bell, which draws nothing, so it may go between two frames.
+    ///
+    /// # Errors
+    ///
+    /// The terminal cannot be written.
+    pub fn ring() -> io::Result<()> {
+        let mut stdout = io::stdout();
+        stdout.write_all(b"\x07")?;
+        stdout.flush()
+    }
+
     /// Puts a text into the clipboard, where the terminal allows it.
     ///
     /// # Errors

@@ -154,7 +154,7 @@ const REST: &[Line] = &[
         "back",
         &["esc"],
         Action::Back,
-        "take away filter or cursor; else back, to the overview in the end",
+        "filter or cursor away; else back, in the end to the overview",
         None,
     ),
     (

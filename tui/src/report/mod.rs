@@ -4,26 +4,22 @@
 //! The page has no script, loads nothing (its own policy forbids it), and is the same for the same file: all times are UTC.
 
 mod chart;
-mod stacks;
+mod flame;
+mod stuck;
 mod tables;
+mod verdict;
 mod waterfall;
 
 use ax_wire::{
-    event::Stall,
     incident::{Snapshot, Writer},
-    sample::TaskRef,
     view::Point,
 };
 use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use self::{
-    chart::{Chart, Scale, Series},
-    tables::facts,
-};
+use self::chart::{Chart, Scale, Series};
 use crate::{
-    format::{UNKNOWN, duration, maybe_duration, printable},
-    headline::{Severity, task_words},
+    format::{UNKNOWN, duration, printable},
     opened::Opened,
     words,
 };
@@ -56,10 +52,10 @@ pub fn page(opened: &Opened) -> String {
             body {
                 h1 { (title) }
                 p.quiet { (about(opened)) }
-                (verdict(opened))
-                (stuck(opened))
-                (stacks::section(opened))
+                (verdict::section(opened))
+                (stuck::section(opened))
                 (charts(opened))
+                (flame::section(opened))
                 (tables::workers(opened))
                 (tables::lanes(opened))
                 (tables::running(opened))
@@ -104,79 +100,6 @@ fn about(opened: &Opened) -> String {
         hello.cpus,
         moment(opened.at_unix_ns())
     )
-}
-
-fn verdict(opened: &Opened) -> Markup {
-    let headlines = opened.headlines();
-    let class = match headlines.first().map(|headline| headline.severity) {
-        Some(Severity::Healthy) => "good",
-        Some(Severity::Warning) => "warn",
-        Some(Severity::Critical | Severity::Page) => "bad",
-        Some(Severity::Unknown | Severity::Info) | None => "",
-    };
-    html! {
-        div class={ "verdict " (class) } {
-            @for headline in &headlines {
-                p { (headline.severity.label()) "  " (headline.sentence) }
-            }
-        }
-    }
-}
-
-/// Each stall that went on: which poll of whose did not return, where it was started, and what its thread did.
-fn stuck(opened: &Opened) -> Markup {
-    let incident = opened.snapshot.incident.as_ref();
-    let stalls = incident.map_or(&[][..], |incident| &incident.stalls);
-    html! {
-        h2 { "What was stuck" }
-        @if incident.is_none() {
-            p { "Unknown: the service could not be asked. These are the last figures that it sent." }
-        } @else if stalls.is_empty() {
-            p { "No worker was stuck at that moment." }
-        }
-        @for stall in stalls {
-            (stall_block(stall))
-        }
-    }
-}
-
-fn stall_block(stall: &Stall) -> Markup {
-    let place = stall.worker.map_or_else(
-        || "A thread outside the workers".to_owned(),
-        |worker| format!("Worker {worker}"),
-    );
-    let rows = [
-        ("runs", stall.task.as_ref().map(task_words)),
-        ("trace", stall.task.as_ref().and_then(trace)),
-        ("on a CPU", Some(maybe_duration(stall.on_cpu_ns))),
-        ("waited for a CPU", Some(maybe_duration(stall.run_queue_ns))),
-        ("thread", stall.tid.map(|tid| tid.to_string())),
-        (
-            "state",
-            stall.thread.and_then(|thread| Some(state(thread.state?))),
-        ),
-    ];
-    html! {
-        h3 { (place) ": " (stall.kind.label()) ", " (duration(stall.length_ns)) " so far" }
-        (facts(rows))
-    }
-}
-
-fn trace(task: &TaskRef) -> Option<String> {
-    Some(task.trace?.to_string())
-}
-
-/// The letter that the kernel has for what a thread does, with its meaning.
-fn state(letter: char) -> String {
-    let meaning = match letter {
-        'R' => "running, or waiting for a CPU",
-        'S' => "asleep in the kernel",
-        'D' => "asleep in the kernel, on a disk or the like",
-        'T' | 't' => "stopped",
-        'Z' => "ended",
-        _ => "unknown",
-    };
-    format!("{letter}: {meaning}")
 }
 
 fn charts(opened: &Opened) -> Markup {

@@ -99,7 +99,12 @@ impl Screen<'_> {
         .areas(area);
         let halves = || Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]);
         let [now, ever] = halves().areas(figures);
-        let [moves, calls] = halves().areas(below);
+        let [left, calls] = halves().areas(below);
+        let queue_lines = queue_lines(lane);
+        let queue_rows = 1 + queue_lines.len() as u16;
+        let [queue, moves] =
+            Layout::vertical([Constraint::Length(queue_rows), Constraint::Fill(1)]).areas(left);
+        self.lines("Its queue, by priority", &queue_lines, queue, buf);
         let title = format!("Lane {}", printable(&lane.name));
         self.lines(&title, &now_lines(lane, view), now, buf);
         self.lines("Since the start", &ever_lines(lane), ever, buf);
@@ -167,8 +172,12 @@ fn or_none(lines: Vec<(String, Tone)>) -> Vec<(String, Tone)> {
 fn now_lines(lane: &LaneView, view: &ServiceView) -> Vec<(String, Tone)> {
     let plain = |text: String| (text, Tone::Plain);
     let note = note(lane);
+    let retrying = match lane.retrying {
+        Some(retrying) if retrying > 0 => format!("  ({retrying} again)"),
+        _ => String::new(),
+    };
     let running = format!(
-        "running {} {}/{}  {note}",
+        "running {} {}/{}{retrying}  {note}",
         bar(fill(lane)),
         lane.running,
         lane.limit
@@ -197,10 +206,7 @@ fn now_lines(lane: &LaneView, view: &ServiceView) -> Vec<(String, Tone)> {
             maybe_duration(lane.head_age_ns),
             count(lane.overload.submitters_waiting)
         )),
-        plain(format!(
-            "waiting {} (time, dependency, retry)",
-            lane.waiting
-        )),
+        plain(format!("waiting {}{}", lane.waiting, waiting_for(lane))),
         plain(format!(
             "p99     wait {}  run {} ms ({})",
             ms(lane.queue_wait.p99_ns),
@@ -214,6 +220,43 @@ fn now_lines(lane: &LaneView, view: &ServiceView) -> Vec<(String, Tone)> {
             rate(lane.recent.rejected_per_s)
         )),
     ]
+}
+
+/// What the waiting jobs wait for, as far as there are any.
+fn waiting_for(lane: &LaneView) -> String {
+    let Some(waits) = lane.waiting_for else {
+        return String::new();
+    };
+    let kinds = [
+        (waits.time, "time"),
+        (waits.dependencies, "jobs"),
+        (waits.retry, "backoff"),
+        (waits.budget, "retry budget"),
+        (waits.person, "a person"),
+    ];
+    let kinds = kinds.into_iter().filter(|(count, _)| *count > 0);
+    let kinds: Vec<_> = kinds
+        .map(|(count, what)| format!("{count} for {what}"))
+        .collect();
+    if kinds.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", kinds.join(", "))
+    }
+}
+
+/// One line a band that holds jobs, highest first.
+fn queue_lines(lane: &LaneView) -> Vec<(String, Tone)> {
+    let Some(bands) = &lane.queue else {
+        return vec![("not told by this service".to_owned(), Tone::Quiet)];
+    };
+    let lines = bands.iter().map(|band| {
+        let range = format!("{}-{}", band.lowest, band.highest);
+        let oldest = maybe_duration(band.oldest_ns);
+        let text = format!("{range:>7} {:>7} queued, oldest {oldest}", band.pending);
+        (text, Tone::Plain)
+    });
+    or_none(lines.collect())
 }
 
 fn ever_lines(lane: &LaneView) -> Vec<(String, Tone)> {
@@ -246,8 +289,8 @@ fn ever_lines(lane: &LaneView) -> Vec<(String, Tone)> {
         ),
         toned(
             format!(
-                "retried {}, retry put off {}",
-                lane.retried_total, lane.deferred_total
+                "retried {}, put off {}, preempted {}",
+                lane.retried_total, lane.deferred_total, lane.preempted_total
             ),
             lane.deferred_total,
         ),

@@ -24,6 +24,9 @@ pub struct LaneSample {
     pub head_age_ns: Option<u64>,
     /// What happened to jobs since the process started.
     pub counters: JobCounters,
+    /// How long the attempts that have ended ran, together.
+    #[serde(default)]
+    pub run_ns_total: u64,
     /// Attempts that failed and were followed by a wait for another.
     #[serde(default)]
     pub retried_total: u64,
@@ -45,6 +48,46 @@ pub struct LaneSample {
     /// The last moves of its limit, oldest first; the same one is in several samples, told by its `seq`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limit_moves: Vec<LimitMove>,
+    /// The queued jobs by their priority, highest band first, those of none left out. `None` where it is not told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Vec<QueueBand>>,
+    /// What its waiting jobs wait for. `None` where it is not told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<WaitingFor>,
+    /// Of the running jobs, those that do not run for the first time. `None` where it is not told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retrying: Option<u64>,
+}
+
+/// The queued jobs of a band of priorities.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct QueueBand {
+    /// The lowest priority in it.
+    pub lowest: u8,
+    /// The highest priority in it.
+    pub highest: u8,
+    /// Jobs queued.
+    pub pending: u64,
+    /// Age of the oldest, where the lane could be looked at.
+    pub oldest_ns: Option<u64>,
+}
+
+/// Waiting jobs by what they wait for. Taken one after the other: for an instant the sum may differ from the lane's
+/// `waiting`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WaitingFor {
+    /// For their time.
+    pub time: u64,
+    /// For other jobs.
+    pub dependencies: u64,
+    /// For the backoff after a failed attempt.
+    pub retry: u64,
+    /// Their backoff is over; for a retry budget.
+    pub budget: u64,
+    /// All their attempts have failed; for a person.
+    pub person: u64,
 }
 
 /// What a lane did about having too much to do, since the process started.

@@ -133,7 +133,7 @@ fn comes_back<T>(name: &str, seed: u64) -> Result<(), TestCaseError>
 where
     T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug,
 {
-    static SCHEMAS: LazyLock<[(&str, schemars::Schema); 4]> = LazyLock::new(schema::all);
+    static SCHEMAS: LazyLock<[(&str, schemars::Schema); 5]> = LazyLock::new(schema::all);
     let (_, schema) = SCHEMAS
         .iter()
         .find(|(file, _)| *file == name)

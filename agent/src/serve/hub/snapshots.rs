@@ -10,7 +10,11 @@ use super::Hub;
 use crate::{
     access::is_alive,
     clock::Now,
-    serve::{connection::ConnectionId, evidence::kind_of},
+    alert::action::runner::Occasion,
+    serve::{
+        connection::ConnectionId,
+        evidence::{Asker, kind_of, refusal},
+    },
     snapshot::{compose, limits::Kind},
 };
 
@@ -50,7 +54,16 @@ impl Hub {
             .services
             .get_mut(&instance)
             .and_then(|service| service.incident_stacks(&incident));
-        let reason = incident.reason.clone();
+        // A person's wish comes before a rule's, whose file it is too.
+        let of_rule = waiting.iter().find_map(|(asker, _)| match asker {
+            Asker::Rule(occasion) => Some(occasion.alert.rule.clone()),
+            Asker::Viewer(_) => None,
+        });
+        let by_person = waiting.iter().any(|(asker, _)| matches!(asker, Asker::Viewer(_)));
+        let reason = match of_rule {
+            Some(rule) if !by_person => Reason::Alert { rule },
+            _ => incident.reason.clone(),
+        };
         self.write(
             instance,
             id,
@@ -77,7 +90,7 @@ impl Hub {
         incident: Option<Incident>,
         reason: Reason,
         unknown: Vec<String>,
-        waiting: Vec<(ConnectionId, InstanceId)>,
+        waiting: Vec<(Asker, InstanceId)>,
         now: Now,
     ) {
         let Some(service) = self.services.get(&instance) else {
@@ -112,7 +125,59 @@ impl Hub {
             self.evidence.admit(key, Kind::Asked, now)?;
             service.send(ToService::Capture)?;
         }
-        self.evidence.wait(viewer, instance, now)
+        self.evidence.wait(Asker::Viewer(viewer), instance, now)
+    }
+
+    /// Asks a service for evidence, because the alert of a rule fires. A service that does not answer, or cannot be asked,
+    /// has a snapshot of what the agent knows of it.
+    pub(super) fn capture_for_rule(&mut self, instance: InstanceId, occasion: Occasion, now: Now) {
+        let asker = Asker::Rule(Box::new(occasion));
+        let Some(service) = self.services.get(&instance) else {
+            return;
+        };
+        let key = service.key();
+        let admitted = if self.evidence.is_on() {
+            self.evidence.try_admit(key, Kind::Automatic, now)
+        } else {
+            Err("this agent writes no snapshots".to_owned())
+        };
+        if let Err(why) = admitted {
+            return self.answer(vec![refusal(asker, instance, why)]);
+        }
+        let awaited = self.evidence.awaits(instance);
+        if awaited || service.send(ToService::Capture).is_ok() {
+            if let Err(why) = self.evidence.wait(asker.clone(), instance, now) {
+                self.answer(vec![refusal(asker, instance, why)]);
+            }
+        } else {
+            let unknown = "what the service itself could tell: it is not connected, or does not read";
+            self.write_for_rule(instance, asker, unknown.to_owned(), now);
+        }
+    }
+
+    /// Tells those that have waited in vain for a service.
+    pub(super) fn conclude_captures(&mut self, now: Now) {
+        let (late, why) = self.evidence.time_out(now);
+        for (asker, instance) in late {
+            if let Asker::Rule(_) = &asker {
+                let unknown = format!("what the service itself could tell: {why}");
+                self.write_for_rule(instance, asker, unknown, now);
+            } else {
+                self.answer(vec![refusal(asker, instance, why.clone())]);
+            }
+        }
+    }
+
+    fn write_for_rule(&mut self, instance: InstanceId, asker: Asker, unknown: String, now: Now) {
+        let Asker::Rule(occasion) = &asker else {
+            return;
+        };
+        let reason = Reason::Alert {
+            rule: occasion.alert.rule.clone(),
+        };
+        let id = IncidentId::new_now();
+        let waiting = vec![(asker, instance)];
+        self.write(instance, id, None, reason, vec![unknown], waiting, now);
     }
 
     /// Writes down what is known of services that went without a goodbye and did not come back.

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use ax_agent::symbol::without_home;
 use serde_json::{Map, Value};
 
 /// Said by `--help`, exactly as it is done below.
@@ -11,7 +12,8 @@ pub const HELP: &str = "\
 What is redacted in every file of the archive:
   - the value of any key that contains password, passwd, secret, token, apikey, api_key, authorization, cookie,
     credential, private_key or session, and of any {key|name, value} pair named so;
-  - source places: what stands before the folder of the last `src/`, `tests/`, `examples/` or `benches/`;
+  - source places: what stands before the folder of the last `src/`, `tests/`, `examples/` or `benches/`; of the
+    standard library and of fetched crates, what stands before the part that is the same on every machine;
   - other absolute paths (snapshots, sockets, modules): all but the file's name;
   - in sentences and paths: this host's name and your user name, as whole words.
 What is not: names of services, lanes, job types, routes and functions, process and trace ids, uids, build ids, times
@@ -184,6 +186,9 @@ fn short_path(word: &str) -> String {
     if !absolute {
         return word.to_owned();
     }
+    if let Some(kept) = without_home(path) {
+        return format!("{before}{kept}");
+    }
     let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty()).collect();
     let source = parts.iter().rposition(|part| SOURCE_FOLDERS.contains(part));
     let kept = match source {
@@ -248,6 +253,14 @@ mod tests {
             (
                 "/opt/cargo/registry/src/index-1/tokio-1.54.1/src/time.rs",
                 "tokio-1.54.1/src/time.rs",
+            ),
+            (
+                "/rustc/abc/library/std/src/io.rs",
+                "/rustc/abc/library/std/src/io.rs",
+            ),
+            (
+                "/Users/ana/.cargo/git/checkouts/shop-1a/2b/shop/src/lib.rs",
+                "/git/checkouts/shop-1a/2b/shop/src/lib.rs",
             ),
             ("src/pay.rs:7", "src/pay.rs:7"),
             ("/run/user/1000/ax/agent.sock", "agent.sock"),

@@ -1,0 +1,168 @@
+//! Why a rule fires, and why one does not.
+
+use std::time::Duration;
+
+use ax_wire::{
+    alert::{AlertState, Unit},
+    rules::{RuleState, Standing},
+    view::ServiceState,
+};
+
+use super::{
+    Book, Quiet, Reading, Rule,
+    states::{Active, Judging, is_judged, readings},
+    words::figure,
+};
+use crate::{clock::Now, text::duration, window::Window};
+
+fn span(span: Duration) -> String {
+    duration(span.as_nanos() as u64)
+}
+
+impl Book {
+    /// What each rule that is switched on says of the service, as of the last judgement. `quiet_left` is for how long
+    /// nothing will be judged.
+    #[must_use]
+    pub fn explain(
+        &self,
+        judging: Judging<'_>,
+        window: Window<'_>,
+        quiet_left: Duration,
+    ) -> Vec<RuleState> {
+        let rules = judging.rules.enabled();
+        let states = rules.flat_map(|rule| self.explain_rule(rule, judging, window, quiet_left));
+        states.collect()
+    }
+
+    fn explain_rule(
+        &self,
+        rule: &Rule,
+        judging: Judging<'_>,
+        window: Window<'_>,
+        quiet_left: Duration,
+    ) -> Vec<RuleState> {
+        let Judging { quiet, now, .. } = judging;
+        let threshold = rule.threshold(window);
+        let state = |subject: Option<String>, value, standing, why: String| RuleState {
+            rule: rule.name.clone().into_owned(),
+            subject,
+            standing,
+            value,
+            threshold,
+            unit: rule.metric.unit(),
+            why,
+        };
+        if !is_judged(rule, window, quiet, now) {
+            let (standing, why) = not_judged(rule, window, quiet, quiet_left, now);
+            return vec![state(None, None, standing, why)];
+        }
+        let readings = readings(rule, window, now);
+        // An alert outlives its figure for a while: a lane that is gone, a queue that has become short.
+        let without_figure = self.active.iter().filter(|active| {
+            active.alert.rule == rule.name
+                && !readings.iter().any(|reading| reading.subject == active.alert.subject)
+        });
+        let mut states: Vec<_> = without_figure
+            .map(|active| {
+                let why = format!("ends soon: {}", rule.metric.needs());
+                state(active.alert.subject.clone(), None, standing(active), why)
+            })
+            .collect();
+        for reading in &readings {
+            let subject = reading.subject.as_deref();
+            let (standing, why) = match self.active(&rule.name, subject) {
+                Some(active) => self.of_active(active, rule, subject, now),
+                None => (Standing::Fine, below(rule, threshold, reading)),
+            };
+            states.push(state(reading.subject.clone(), Some(reading.value), standing, why));
+        }
+        if states.is_empty() {
+            let why = if rule.subjects.is_empty() {
+                rule.metric.needs().to_owned()
+            } else {
+                format!("no figure of {}", rule.subjects.join(" or "))
+            };
+            states.push(state(None, None, Standing::Unknown, why));
+        }
+        states
+    }
+
+    fn of_active(
+        &self,
+        active: &Active,
+        rule: &Rule,
+        subject: Option<&str>,
+        now: Now,
+    ) -> (Standing, String) {
+        let lasted = span(now.since(active.since_mono_ns));
+        if active.alert.state != AlertState::Firing {
+            let why = format!("holds for {lasted} of the {} that it must", span(rule.hold));
+            return (Standing::Pending, why);
+        }
+        if let Some(silenced) = &active.alert.silenced {
+            let left = silenced.until_unix_ns.saturating_sub(now.unix_ns);
+            let why = format!("silenced for {} more: {}", duration(left), silenced.reason);
+            return (Standing::Silenced, why);
+        }
+        match self.cooldown_left(rule, subject, now).filter(|_| !active.acted) {
+            Some(left) => {
+                let why = format!(
+                    "it acted less than {} ago; acts in {} if it still fires",
+                    span(rule.cooldown),
+                    span(left)
+                );
+                (Standing::Cooldown, why)
+            }
+            None => (Standing::Firing, format!("fires, since {lasted}")),
+        }
+    }
+}
+
+fn standing(active: &Active) -> Standing {
+    match (active.alert.state, &active.alert.silenced) {
+        (AlertState::Firing, Some(_)) => Standing::Silenced,
+        (AlertState::Firing, None) => Standing::Firing,
+        _ => Standing::Pending,
+    }
+}
+
+fn not_judged(
+    rule: &Rule,
+    window: Window<'_>,
+    quiet: Quiet,
+    quiet_left: Duration,
+    now: Now,
+) -> (Standing, String) {
+    if !rule.is_about(&window.hello().service) {
+        let why = format!("it is about {} only", rule.services.join(" and "));
+        return (Standing::Unknown, why);
+    }
+    let left = span(quiet_left);
+    match (quiet, window.history().state(now)) {
+        (Quiet::JustStarted, ServiceState::Live) => (
+            Standing::Quiet,
+            format!("the service has just come: nothing is judged for {left} more"),
+        ),
+        (Quiet::Debugged, ServiceState::Live) => (
+            Standing::Quiet,
+            "a debugger holds the service, or did a moment ago".to_owned(),
+        ),
+        _ => (
+            Standing::Unknown,
+            "the service sends nothing: its figures are those of its last word".to_owned(),
+        ),
+    }
+}
+
+/// By how much a figure misses its threshold.
+fn below(rule: &Rule, threshold: f64, reading: &Reading) -> String {
+    let unit = rule.metric.unit();
+    let value = figure(reading.value, unit);
+    let bound = figure(threshold, unit);
+    let apart = (threshold - reading.value).abs();
+    let side = if rule.op.is_upwards() { "below" } else { "above" };
+    if apart == 0.0 || unit == Unit::Share {
+        return format!("{value}, fires at {} {bound}", rule.op);
+    }
+    format!("{value}, {} {side} {bound}", figure(apart, unit))
+}

@@ -1,0 +1,390 @@
+//! Rules, actions and silences out of a file.
+
+use std::{borrow::Cow, path::Path, sync::Arc, time::Duration};
+
+use ax_wire::{alert::Severity, rules::SilenceInfo};
+use jiff::Timestamp;
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::{
+    Action, BySeverity, Metric, Op, Origin, Rule, RuleSet, Threshold,
+    action::{
+        DEFAULT_RETRIES, DEFAULT_TIMEOUT, Exec, LONGEST_TIMEOUT, MOST_RETRIES, Template, Webhook,
+        template, webhook,
+    },
+};
+use crate::config::{
+    table::{Fields, instead, text},
+    units,
+};
+
+/// Rules of one file; more are slow to judge and nobody's to read.
+const MAX_RULES: usize = 200;
+
+/// Longest name of a rule.
+const MAX_NAME: usize = 60;
+
+/// How long the figure of a rule must be clear, where it does not say.
+const DEFAULT_CLEAR_FOR: Duration = Duration::from_secs(10);
+
+/// After it acted, how long a rule does not act again, where it does not say.
+const DEFAULT_COOLDOWN: Duration = Duration::from_mins(1);
+
+/// The threshold that is each service's own.
+const SNAPSHOT_THRESHOLD: &str = "snapshot";
+
+const SEVERITIES: [(&str, Severity); 4] = [
+    ("info", Severity::Info),
+    ("warning", Severity::Warning),
+    ("critical", Severity::Critical),
+    ("page", Severity::Page),
+];
+
+/// Reads what a file says of alerts, on top of what is built in. Templates are looked for in `folder`.
+pub(crate) fn read(file: &mut Fields<'_, '_>, folder: Option<&Path>) -> RuleSet {
+    let mut set = RuleSet::default();
+    let built_in = set.rules.len();
+    for fields in file.list("rule") {
+        read_rule(fields, folder, &mut set);
+        if set.rules.len() > built_in + MAX_RULES {
+            let why = format!("more than {MAX_RULES} rules");
+            file.source.problem(file.span.clone(), why);
+            break;
+        }
+    }
+    if let Some(mut fields) = file.fields("actions") {
+        let mut of = |key| read_actions(&mut fields, key, folder).unwrap_or_default();
+        set.by_severity = BySeverity {
+            info: of("info"),
+            warning: of("warning"),
+            critical: of("critical"),
+            page: of("page"),
+        };
+        fields.finish("[actions]");
+    }
+    for fields in file.list("silence") {
+        set.silences.extend(read_silence(fields, &set.rules));
+    }
+    set
+}
+
+/// Adds a rule, or changes the one of the same name.
+fn read_rule(mut fields: Fields<'_, '_>, folder: Option<&Path>, set: &mut RuleSet) {
+    let (line, _) = fields.source.place(fields.span.start);
+    let name = fields.read("name", |value| name_of_rule(&text(value)?));
+    let metric = fields.read("metric", |value| {
+        let name = text(value)?;
+        let known = Metric::all().map(Metric::name);
+        Metric::named(&name).ok_or_else(|| format!("unknown metric `{name}`{}", instead(&name, known)))
+    });
+    let op = fields.read("op", |value| one_of(&text(value)?, &Op::ALL));
+    let has_threshold = fields.value("threshold").is_some();
+    let severity = fields.read("severity", |value| one_of(&text(value)?, &SEVERITIES));
+    let hold = fields.read("for", |value| match units::duration(&text(value)?)? {
+        span if span < Duration::from_secs(1) => Err(
+            "rules are judged once a second: write `1s` or more, or leave it out to fire at once".to_owned(),
+        ),
+        span => Ok(span),
+    });
+    let (clear_for, cooldown) = (fields.duration("clear_for"), fields.duration("cooldown"));
+    let actions = read_actions(&mut fields, "actions", folder);
+    let (services, subjects) = (read_names(&mut fields, "services"), read_names(&mut fields, "subjects"));
+    let enabled = fields.flag("enabled");
+    let Some(name) = name else {
+        if fields.value("name").is_none() {
+            fields.source.problem(fields.span.clone(), "a rule without a `name`");
+        }
+        // What else is wrong with it is worth saying all the same.
+        fields.value("clear");
+        fields.finish("a rule");
+        return;
+    };
+    let known = set.rules.iter().position(|rule| rule.name == name);
+    let in_file = known.and_then(|at| match set.rules[at].origin {
+        Origin::Line(line) => Some(line),
+        Origin::BuiltIn => None,
+    });
+    if let Some(first) = in_file {
+        let why = format!("rule `{name}` stands in line {first} already");
+        fields.source.problem(fields.span.clone(), why);
+    }
+    let before = known.map(|at| set.rules[at].clone());
+    let Some(metric_in_force) = metric.or(before.as_ref().map(|rule| rule.metric)) else {
+        if fields.value("metric").is_none() {
+            let built_in = set.rules.iter().filter(|rule| rule.origin == Origin::BuiltIn);
+            let hint = instead(&name, built_in.map(|rule| rule.name.as_ref()));
+            let why = format!("rule `{name}` is not built in, so it needs a `metric`{hint}");
+            fields.source.problem(fields.span.clone(), why);
+        }
+        fields.value("clear");
+        fields.finish("a rule");
+        return;
+    };
+    let unit = metric_in_force.unit();
+    let threshold = fields.read("threshold", |value| read_threshold(metric_in_force, value));
+    let clear = fields.read("clear", |value| figure(metric_in_force, value));
+    let changes_unit = before.as_ref().is_some_and(|rule| rule.metric.unit() != unit);
+    if !has_threshold && (before.is_none() || changes_unit) {
+        let (what, example) = units::kind(unit);
+        let why = format!("rule `{name}` needs a `threshold`: {what}, such as {example}");
+        fields.source.problem(fields.span.clone(), why);
+    }
+    let mut rule = before.unwrap_or_else(|| Rule {
+        name: Cow::Owned(name),
+        metric: metric_in_force,
+        op: Op::Above,
+        threshold: Threshold::Fixed(0.0),
+        clear: None,
+        hold: Duration::ZERO,
+        clear_for: DEFAULT_CLEAR_FOR,
+        severity: Severity::Warning,
+        cooldown: DEFAULT_COOLDOWN,
+        actions: None,
+        services: Vec::new(),
+        subjects: Vec::new(),
+        enabled: true,
+        origin: Origin::Line(line),
+    });
+    rule.origin = Origin::Line(line);
+    rule.metric = metric_in_force;
+    // A bound of its own belongs to the threshold that it was written for.
+    rule.clear = clear.or(rule.clear.filter(|_| !has_threshold));
+    put(&mut rule.op, op);
+    put(&mut rule.threshold, threshold);
+    put(&mut rule.hold, hold);
+    put(&mut rule.clear_for, clear_for);
+    put(&mut rule.severity, severity);
+    put(&mut rule.cooldown, cooldown);
+    put(&mut rule.services, services);
+    put(&mut rule.subjects, subjects);
+    put(&mut rule.enabled, enabled);
+    rule.actions = actions.or(rule.actions);
+    check_bounds(&mut fields, &rule);
+    fields.finish("a rule");
+    match known {
+        Some(at) => set.rules[at] = rule,
+        None => set.rules.push(rule),
+    }
+}
+
+fn put<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
+}
+
+/// A bound on the wrong side of the threshold would end each alert as it begins.
+fn check_bounds(fields: &mut Fields<'_, '_>, rule: &Rule) {
+    if let (Some(clear), Threshold::Fixed(threshold)) = (rule.clear, rule.threshold)
+        && rule.op.is_worse(clear, threshold)
+        && let Some(value) = fields.value("clear")
+    {
+        let side = if rule.op.is_upwards() { "at or below" } else { "at or above" };
+        fields.wrong(value, format!("`clear` must be {side} the threshold"));
+    }
+}
+
+fn name_of_rule(name: &str) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(plain) {
+        return Err(format!(
+            "expected 1 to {MAX_NAME} letters, digits, `-`, `_` or `.`, found `{name}`"
+        ));
+    }
+    Ok(name.to_owned())
+}
+
+fn one_of<T: Copy>(word: &str, known: &[(&'static str, T)]) -> Result<T, String> {
+    let mut all = known.iter();
+    let found = all.find(|(name, _)| *name == word).map(|(_, value)| *value);
+    found.ok_or_else(|| {
+        let names = known.iter().map(|(name, _)| *name);
+        format!("unknown word `{word}`{}", instead(word, names))
+    })
+}
+
+fn read_threshold(metric: Metric, value: &DeValue<'_>) -> Result<Threshold, String> {
+    if value.as_str() == Some(SNAPSHOT_THRESHOLD) && metric.unit() == ax_wire::alert::Unit::Nanoseconds {
+        return Ok(Threshold::Snapshot);
+    }
+    figure(metric, value).map(Threshold::Fixed)
+}
+
+/// A figure of a metric: text with a unit, or for a count a bare number.
+fn figure(metric: Metric, value: &DeValue<'_>) -> Result<f64, String> {
+    let written = match value {
+        DeValue::Integer(number) => number.to_string(),
+        DeValue::Float(number) => number.to_string(),
+        other => text(other)?,
+    };
+    units::figure(&written, metric.unit())
+}
+
+fn read_names(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<Vec<String>> {
+    fields.read(key, |value| {
+        let list = value.as_array();
+        let list = list.ok_or("expected a list of names: `[\"one\", \"two\"]`")?;
+        list.iter().map(|name| text(name.get_ref())).collect()
+    })
+}
+
+/// A list of actions. `None` where there is none; one that is wrong is noted, and left out.
+fn read_actions(
+    fields: &mut Fields<'_, '_>,
+    key: &'static str,
+    folder: Option<&Path>,
+) -> Option<Vec<Action>> {
+    let value = fields.value(key)?;
+    let Some(list) = value.get_ref().as_array() else {
+        fields.wrong(value, format!("`{key}` is a list: `[\"bell\"]`"));
+        return None;
+    };
+    let actions = list.iter().filter_map(|item| match item.get_ref() {
+        DeValue::Table(table) => read_call(fields, item, table, folder),
+        other => match text(other).as_deref() {
+            Ok("snapshot") => Some(Action::Snapshot),
+            Ok("bell") => Some(Action::Bell),
+            _ => {
+                fields.wrong(
+                    item,
+                    "expected \"snapshot\", \"bell\", `{ exec = [\"program\"] }` or `{ webhook = \"http://..\" }`",
+                );
+                None
+            }
+        },
+    });
+    Some(actions.collect())
+}
+
+/// An action that reaches out.
+fn read_call<'s>(
+    around: &Fields<'_, 's>,
+    item: &Spanned<DeValue<'s>>,
+    table: &DeTable<'s>,
+    folder: Option<&Path>,
+) -> Option<Action> {
+    let mut fields = Fields::new(around.source, item.span(), table);
+    let argv = fields.read("exec", |value| {
+        let list = value.as_array().ok_or("expected a list: the program, then its arguments; no shell reads it")?;
+        let argv: Result<Vec<_>, _> = list.iter().map(|part| text(part.get_ref())).collect();
+        match argv?.as_slice() {
+            [] => Err("expected the program and its arguments, found an empty list".to_owned()),
+            [program, ..] if program.is_empty() => Err("the program has no name".to_owned()),
+            argv => Ok(argv.to_vec()),
+        }
+    });
+    let url = fields.read("webhook", |value| webhook::Url::parse(&text(value)?));
+    let timeout = fields.some_time("timeout").unwrap_or(DEFAULT_TIMEOUT);
+    if timeout > LONGEST_TIMEOUT
+        && let Some(value) = fields.value("timeout")
+    {
+        fields.wrong(value, "`timeout`: longer than 5m");
+    }
+    let body = fields.read("body", |value| read_template(Path::new(&text(value)?), folder));
+    let resolved = fields.flag("resolved").unwrap_or(true);
+    let both = (fields.value("exec"), fields.value("webhook"));
+    let action = match both {
+        (Some(_), None) => argv.map(|argv| {
+            Action::Exec(Arc::new(Exec {
+                argv,
+                timeout,
+                body,
+                resolved,
+            }))
+        }),
+        (None, Some(_)) => {
+            let retries = fields.count("retries", 0..MOST_RETRIES + 1);
+            let headers = read_headers(&mut fields);
+            url.map(|url| {
+                Action::Webhook(Arc::new(Webhook {
+                    url,
+                    timeout,
+                    retries: retries.unwrap_or(DEFAULT_RETRIES),
+                    headers,
+                    body,
+                    resolved,
+                }))
+            })
+        }
+        _ => {
+            let why = "an action has either `exec` or `webhook`";
+            fields.source.problem(item.span(), why);
+            None
+        }
+    };
+    fields.finish("an action");
+    action
+}
+
+fn read_headers(fields: &mut Fields<'_, '_>) -> Vec<(String, String)> {
+    let headers = fields.read("headers", |value| {
+        let table = value.as_table();
+        let table = table.ok_or("expected a table: `{ Authorization = \"Bearer ..\" }`")?;
+        let headers = table.iter().map(|(name, value)| {
+            let value = text(value.get_ref())?;
+            webhook::check_header(name.get_ref(), &value)?;
+            Ok((name.get_ref().to_string(), value))
+        });
+        headers.collect::<Result<Vec<_>, String>>()
+    });
+    headers.unwrap_or_default()
+}
+
+fn read_template(path: &Path, folder: Option<&Path>) -> Result<Template, String> {
+    let path = folder.map_or_else(|| path.to_owned(), |folder| folder.join(path));
+    let told = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+    let meta = std::fs::metadata(&path).map_err(|error| told(&error))?;
+    if !meta.is_file() || meta.len() > template::MAX_BYTES {
+        return Err(told(&"no file, or longer than 64 KiB"));
+    }
+    let text = std::fs::read_to_string(&path).map_err(|error| told(&error))?;
+    Template::parse(&text).map_err(|why| told(&why))
+}
+
+fn read_silence(mut fields: Fields<'_, '_>, rules: &[Rule]) -> Option<SilenceInfo> {
+    let rule = fields.read("rule", |value| {
+        let name = text(value)?;
+        let known = rules.iter().map(|rule| rule.name.as_ref());
+        if rules.iter().any(|rule| rule.name == name) {
+            Ok(name)
+        } else {
+            Err(format!("unknown rule `{name}`{}", instead(&name, known)))
+        }
+    });
+    let (service, subject) = (fields.text("service"), fields.text("subject"));
+    let reason = fields.text("reason");
+    let until = fields.read("until", |value| {
+        let written = match value {
+            DeValue::Datetime(at) => at.to_string(),
+            other => text(other)?,
+        };
+        let at: Timestamp = written.parse().map_err(|_| {
+            format!("`{written}` is no instant: write date, time and offset as `2026-12-01T08:00:00Z`")
+        })?;
+        u64::try_from(at.as_nanosecond()).map_err(|_| format!("`{written}` is before 1970"))
+    });
+    let missing = [("until", until.is_none()), ("reason", reason.is_none())];
+    for (key, missing) in missing {
+        if missing && fields.value(key).is_none() {
+            fields.source.problem(fields.span.clone(), format!("a silence without `{key}`"));
+        }
+    }
+    let named = ["rule", "service", "subject"];
+    if named.into_iter().all(|key| fields.value(key).is_none()) {
+        let why = "a silence of everything: name a `rule`, a `service` or a `subject`";
+        fields.source.problem(fields.span.clone(), why);
+    }
+    fields.finish("a silence");
+    Some(SilenceInfo {
+        rule,
+        service,
+        subject,
+        uid: None,
+        until_unix_ns: until?,
+        reason: reason?,
+        by: "file".to_owned(),
+    })
+}

@@ -1,0 +1,66 @@
+//! Jobs that wait for other jobs.
+
+use super::*;
+
+fn with(jobs: &[ax_wire::sample::WaitingJob]) -> Scene {
+    let mut scene = Scene::healthy();
+    scene.goes_on(1, |picture| picture.waiting_jobs = jobs.to_vec());
+    scene
+}
+
+/// F63: a cycle, what nobody submitted, and what a person has to look after.
+#[test]
+fn jobs_that_wait_for_what_cannot_finish() {
+    let ring = vec![
+        waiting(1, "a", &[(Some(2), None)]),
+        waiting(2, "b", &[(Some(3), None)]),
+        waiting(3, "c", &[(Some(1), None)]),
+    ];
+    let finding = found(with(&ring).answer(V::StuckDependencies));
+    assert!(
+        finding
+            .sentence
+            .contains("in a circle: `a` -> `b` -> `c` -> `a`"),
+        "{}",
+        finding.sentence
+    );
+    let missing = vec![waiting(1, "report", &[(None, Some("ledger"))])];
+    let finding = found(with(&missing).answer(V::StuckDependencies));
+    assert!(
+        finding
+            .sentence
+            .contains("wait for `ledger`, which nobody has submitted")
+    );
+    let mut failed = waiting(2, "import", &[]);
+    failed.reason = WaitingReason::Person;
+    let behind = vec![waiting(1, "report", &[(Some(2), None)]), failed];
+    let finding = found(with(&behind).answer(V::StuckDependencies));
+    assert!(
+        finding.sentence.contains("waits for a person"),
+        "{}",
+        finding.sentence
+    );
+}
+
+#[test]
+fn a_job_that_waits_for_one_that_runs_is_fine_for_five_minutes() {
+    let mut job = waiting(1, "report", &[(Some(9), None)]);
+    assert_eq!(
+        with(&[job.clone()]).answer(V::StuckDependencies),
+        Answer::Fine
+    );
+    job.age_ns = 301 * S;
+    let finding = found(with(&[job]).answer(V::StuckDependencies));
+    assert!(
+        finding.sentence.contains("more than 5 minutes"),
+        "{}",
+        finding.sentence
+    );
+}
+
+#[test]
+fn a_name_may_come_a_little_later_than_who_waits_for_it() {
+    let mut job = waiting(1, "report", &[(None, Some("ledger"))]);
+    job.age_ns = S;
+    assert_eq!(with(&[job]).answer(V::StuckDependencies), Answer::Fine);
+}

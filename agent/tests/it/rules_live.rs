@@ -1,0 +1,1 @@
+//! Rules of an agent that runs: its file, its actions, what it tells viewers.

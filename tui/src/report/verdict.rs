@@ -1,0 +1,197 @@
+//! What was wrong, before all else: the verdicts of the diagnosis with the figures behind them and what to do, then what the
+//! banner of a screen says.
+
+use ax_wire::verdict::{Evidence, Hurt, Verdict, VerdictId};
+use maud::{Markup, html};
+
+use crate::{
+    format::{duration, printable},
+    headline::Severity,
+    opened::Opened,
+    words::figure,
+};
+
+/// The section.
+pub fn section(opened: &Opened) -> Markup {
+    let diagnosis = &opened.view.diagnosis;
+    let found = || {
+        let verdicts = diagnosis.verdicts.iter();
+        verdicts.filter(|verdict| verdict.id != VerdictId::Healthy)
+    };
+    let mut headlines = opened.headlines();
+    headlines.retain(|headline| {
+        let said = found().any(|verdict| printable(&verdict.sentence) == headline.sentence);
+        // Beside a finding, that nothing else is wrong is no news.
+        !said && (found().next().is_none() || headline.severity > Severity::Unknown)
+    });
+    let worst = found()
+        .map(|verdict| Severity::from(verdict.severity))
+        .chain(headlines.iter().map(|headline| headline.severity))
+        .max();
+    let class = match worst {
+        Some(Severity::Healthy) => "good",
+        Some(Severity::Warning) => "warn",
+        Some(Severity::Critical | Severity::Page) => "bad",
+        Some(Severity::Unknown | Severity::Info) | None => "",
+    };
+    html! {
+        div class={ "verdict " (class) } {
+            @for verdict in found() {
+                (one(verdict))
+            }
+            @for headline in &headlines {
+                p.said { (headline.severity.label()) "  " (headline.sentence) }
+            }
+        }
+        @if !diagnosis.unsure.is_empty() {
+            p.quiet {
+                "Not to be told from what was known: "
+                (joined(diagnosis.unsure.iter().map(|rule| format!("{} ({})", rule.id, rule.needs))))
+            }
+        }
+    }
+}
+
+fn one(verdict: &Verdict) -> Markup {
+    let explained = verdict.explains.iter();
+    let explained = explained.map(|finding| format!("{}: {}", finding.id, finding.because));
+    html! {
+        p.said { (Severity::from(verdict.severity).label()) "  " (printable(&verdict.sentence)) }
+        p.quiet { (verdict.id) ", " (format!("{:.0}", verdict.confidence * 100.0)) " % sure" }
+        @if !verdict.evidence.is_empty() {
+            p { "Because: " (joined(verdict.evidence.iter().map(because))) }
+        }
+        @if let Some(frame) = verdict.culprit.as_ref().and_then(|culprit| culprit.frame.as_ref()) {
+            p { "Code: " code { (printable(frame)) } }
+        }
+        @if !verdict.who_is_hurt.is_empty() {
+            p { "Hurt: " (joined(verdict.who_is_hurt.iter().map(hurt))) }
+        }
+        @if !verdict.next_steps.is_empty() {
+            ol {
+                @for step in &verdict.next_steps {
+                    li { (printable(step)) }
+                }
+            }
+        }
+        @if !verdict.explains.is_empty() {
+            p.quiet { "Explains " (joined(explained)) }
+        }
+    }
+}
+
+fn because(evidence: &Evidence) -> String {
+    let value = figure(evidence.value, evidence.unit);
+    let against = evidence.against.map_or_else(String::new, |against| {
+        format!(" (against {})", figure(against, evidence.unit))
+    });
+    format!("{} {value}{against}", evidence.what)
+}
+
+fn hurt(hurt: &Hurt) -> String {
+    let affected = hurt
+        .affected
+        .map_or_else(String::new, |affected| format!(", {affected} affected"));
+    let errors = hurt.errors.filter(|errors| *errors > 0);
+    let errors = errors.map_or_else(String::new, |errors| format!(", {errors} failed"));
+    let slower = match (hurt.usual_p99_ns, hurt.p99_ns) {
+        (Some(usual), Some(now)) => {
+            format!(", p99 {} instead of {}", duration(now), duration(usual))
+        }
+        (None, Some(now)) => format!(", p99 {}", duration(now)),
+        _ => String::new(),
+    };
+    format!("{}{affected}{errors}{slower}", hurt.name)
+}
+
+fn joined(all: impl Iterator<Item = String>) -> String {
+    printable(&all.collect::<Vec<_>>().join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use ax_wire::{
+        alert::{self, Unit},
+        verdict::{Culprit, Diagnosis, Explained, HurtKind, Unsure},
+    };
+
+    use super::*;
+    use crate::opened::tests::fixture;
+
+    /// The fixture with a finding in it.
+    fn diagnosed() -> Opened {
+        let mut opened = fixture();
+        opened.view.diagnosis = Diagnosis {
+            verdicts: vec![Verdict {
+                id: VerdictId::BlockingCall,
+                subject: None,
+                severity: alert::Severity::Critical,
+                confidence: 0.9,
+                since_unix_ns: 0,
+                sentence: "render_pdf <b>sleeps</b> in the kernel on worker 1".to_owned(),
+                evidence: vec![Evidence {
+                    what: "longest poll".to_owned(),
+                    value: 252_000_000.0,
+                    against: Some(50_000_000.0),
+                    unit: Unit::Nanoseconds,
+                }],
+                who_is_hurt: vec![Hurt {
+                    kind: HurtKind::Route,
+                    name: "GET /invoice".to_owned(),
+                    affected: Some(7),
+                    errors: Some(2),
+                    usual_p99_ns: Some(12_000_000),
+                    p99_ns: Some(252_000_000),
+                }],
+                next_steps: vec!["move it to spawn_blocking".to_owned()],
+                culprit: Some(Culprit {
+                    frame: Some("shop::render".to_owned()),
+                    ..Culprit::default()
+                }),
+                explains: vec![Explained {
+                    id: VerdictId::LaneSaturated,
+                    subject: None,
+                    because: "the lane waits for the worker".to_owned(),
+                }],
+            }],
+            unsure: vec![Unsure {
+                id: VerdictId::MemoryGrowth,
+                needs: "8 more minutes of history".to_owned(),
+            }],
+        };
+        opened
+    }
+
+    #[test]
+    fn a_verdict_stands_first_with_its_figures_and_what_to_do() {
+        let section = section(&diagnosed()).into_string();
+        let place = |text: &str| {
+            section
+                .find(text)
+                .unwrap_or_else(|| panic!("no {text:?} in {section}"))
+        };
+        let order = [
+            "CRITICAL  render_pdf &lt;b&gt;sleeps&lt;/b&gt; in the kernel",
+            "blocking-call, 90 % sure",
+            "longest poll 252.0 ms (against 50.0 ms)",
+            "shop::render",
+            "GET /invoice, 7 affected, 2 failed, p99 252 ms instead of 12 ms",
+            "move it to spawn_blocking",
+            "lane-saturated: the lane waits for the worker",
+            "CRITICAL  stall 252 ms on all 2 workers",
+            "memory-growth (8 more minutes of history)",
+        ];
+        assert!(order.map(place).is_sorted(), "{section}");
+    }
+
+    #[test]
+    fn what_a_headline_repeats_of_a_verdict_stands_once() {
+        let mut opened = diagnosed();
+        let sentence = opened.headlines().swap_remove(0).sentence;
+        opened.view.diagnosis.verdicts[0]
+            .sentence
+            .clone_from(&sentence);
+        let section = section(&opened).into_string();
+        assert_eq!(section.matches(&sentence).count(), 1, "{section}");
+    }
+}
