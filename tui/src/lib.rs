@@ -9,6 +9,7 @@
 //!
 //! Judgement is not made here but in the agent; what is drawn is an immutable clone of what it told.
 
+mod answers;
 mod app;
 mod cli;
 mod client;
@@ -27,12 +28,14 @@ mod keys;
 mod list;
 mod lives;
 mod opened;
+mod query;
 mod record;
 mod report;
 mod screens;
 mod theme;
 mod timeline;
 mod view;
+mod waterfall;
 mod widget;
 mod words;
 mod world;

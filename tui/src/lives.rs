@@ -1,11 +1,12 @@
-//! The lives of jobs, as far as a snapshot tells them: from its flight recorder, and from the list of those that ran.
+//! The lives of jobs, as far as they are told: by the flight recorder, and by the list of those that run.
 
 use std::collections::BTreeMap;
 
 use ax_wire::{
     JobId, TraceId,
     incident::{Incident, RunningJob},
-    recorder::{RecordedEvent, RecordedKind, RecorderDump},
+    job::{JobRow, JobState},
+    recorder::{RecordedEvent, RecordedKind, RecordedName},
 };
 
 use crate::opened::Opened;
@@ -18,12 +19,18 @@ pub struct Life {
     pub name: String,
     pub lane: Option<String>,
     pub trace: Option<TraceId>,
+    /// The job inside which it was submitted.
+    pub parent: Option<JobId>,
+    /// When it was accepted, where it had to wait for something then.
+    pub submitted_unix_ns: Option<u64>,
     /// When it could have begun for the first time.
     pub ready_unix_ns: Option<u64>,
     /// Each time that it began, oldest first.
     pub attempts: Vec<Attempt>,
     /// Polls of 5 ms and more, from when to when.
     pub long_polls: Vec<(u64, u64)>,
+    /// The shorter ones, where its trace is one of the sample.
+    pub polls: Vec<(u64, u64)>,
 }
 
 /// One time that a job began.
@@ -47,80 +54,169 @@ impl Life {
     /// The first instant that is known.
     pub fn begin_unix_ns(&self) -> Option<u64> {
         let first = self.attempts.first().map(|attempt| attempt.ready_unix_ns);
-        self.ready_unix_ns.into_iter().chain(first).min()
+        let known = [self.submitted_unix_ns, self.ready_unix_ns, first];
+        known.into_iter().flatten().min()
     }
 
     /// The last instant, for which `now` stands in where it had not ended.
     pub fn end_unix_ns(&self, now: u64) -> u64 {
-        let ended = self.attempts.last().and_then(|attempt| attempt.ended);
-        ended.map_or(now, |(at, _)| at)
+        self.ended().map_or(now, |(at, _)| at)
+    }
+
+    /// When and how it ended, if it has.
+    pub fn ended(&self) -> Option<(u64, End)> {
+        self.attempts.last().and_then(|attempt| attempt.ended)
     }
 }
 
-/// All that are known, in the order of their beginning.
+/// All that a snapshot knows, in the order of their beginning.
 pub fn lives(opened: &Opened) -> Vec<Life> {
     let Some(incident) = &opened.snapshot.incident else {
         return Vec::new();
     };
-    let mut jobs = BTreeMap::new();
-    if let Some(dump) = &incident.recorder {
-        for event in &dump.events {
-            take(&mut jobs, dump, event, opened.unix_ns(event.at_mono_ns));
-        }
-    }
-    let mut tasks = Vec::new();
+    let mut lives = incident
+        .recorder
+        .as_ref()
+        .map_or_else(Lives::default, |dump| {
+            Lives::told(&dump.events, &dump.names, |mono_ns| opened.unix_ns(mono_ns))
+        });
     for running in &incident.running {
-        let Some(job) = running.task.job else {
-            let mut life = Life::default();
-            goes_on(&mut life, running, opened.at_unix_ns());
-            tasks.push(life);
-            continue;
-        };
-        goes_on(jobs.entry(job).or_default(), running, opened.at_unix_ns());
+        lives.run(running, opened.at_unix_ns());
     }
-    let mut all: Vec<Life> = jobs.into_values().chain(tasks).collect();
-    all.retain(|life| life.begin_unix_ns().is_some());
-    all.sort_by_key(Life::begin_unix_ns);
-    all
+    lives.in_order()
 }
 
-fn take(
-    jobs: &mut BTreeMap<JobId, Life>,
-    dump: &RecorderDump,
-    event: &RecordedEvent,
-    at_unix_ns: u64,
-) {
-    let (Some(job), Some(of)) = (event.job, event.of) else {
-        return;
-    };
-    let Some(named) = dump.names.get(of as usize) else {
-        return;
-    };
-    let life = jobs.entry(job).or_default();
-    life.job = Some(job);
-    life.name.clone_from(&named.name);
-    life.lane.clone_from(&named.lane);
-    life.trace = life.trace.or(event.trace);
-    let before = |length_ns: Option<u64>| at_unix_ns.saturating_sub(length_ns.unwrap_or(0));
-    match event.kind {
-        RecordedKind::Submitted | RecordedKind::Ready => {
-            life.ready_unix_ns.get_or_insert(at_unix_ns);
+/// Lives that are being told.
+#[derive(Debug, Default)]
+pub struct Lives {
+    jobs: BTreeMap<JobId, Life>,
+    /// Tasks that are no jobs.
+    tasks: Vec<Life>,
+}
+
+impl Lives {
+    /// What these events tell, oldest first. `unix_ns` turns the service's monotonic clock into wall time.
+    pub fn told(
+        events: &[RecordedEvent],
+        names: &[RecordedName],
+        unix_ns: impl Fn(u64) -> u64,
+    ) -> Self {
+        let mut lives = Self::default();
+        for event in events {
+            lives.take(names, event, unix_ns(event.at_mono_ns));
         }
-        RecordedKind::Started => life.attempts.push(Attempt {
-            ready_unix_ns: before(event.length_ns),
-            started_unix_ns: at_unix_ns,
-            ended: None,
-        }),
-        RecordedKind::LongPoll => {
-            let begun = before(event.length_ns);
-            life.long_polls.push((begun, at_unix_ns));
-        }
-        kind => {
-            if let Some(end) = end(kind) {
-                // The length of a retry is the backoff that follows it.
-                let ran = event.length_ns.filter(|_| kind != RecordedKind::Retried);
-                close(life, at_unix_ns, ran, end);
+        lives
+    }
+
+    fn take(&mut self, names: &[RecordedName], event: &RecordedEvent, at_unix_ns: u64) {
+        let (Some(job), Some(of)) = (event.job, event.of) else {
+            return;
+        };
+        let Some(named) = names.get(of as usize) else {
+            return;
+        };
+        let life = self.jobs.entry(job).or_default();
+        life.job = Some(job);
+        life.name.clone_from(&named.name);
+        life.lane.clone_from(&named.lane);
+        life.trace = life.trace.or(event.trace);
+        life.parent = life.parent.or(event.parent);
+        let before = |length_ns: Option<u64>| at_unix_ns.saturating_sub(length_ns.unwrap_or(0));
+        match event.kind {
+            RecordedKind::Submitted => {
+                life.submitted_unix_ns.get_or_insert(at_unix_ns);
             }
+            RecordedKind::Ready => {
+                life.ready_unix_ns.get_or_insert(at_unix_ns);
+            }
+            RecordedKind::Started => life.attempts.push(Attempt {
+                ready_unix_ns: before(event.length_ns),
+                started_unix_ns: at_unix_ns,
+                ended: None,
+            }),
+            RecordedKind::LongPoll => {
+                let begun = before(event.length_ns);
+                life.long_polls.push((begun, at_unix_ns));
+            }
+            RecordedKind::Poll => {
+                let begun = before(event.length_ns);
+                life.polls.push((begun, at_unix_ns));
+            }
+            kind => {
+                if let Some(end) = end(kind) {
+                    // The length of a retry is the backoff that follows it.
+                    let ran = event.length_ns.filter(|_| kind != RecordedKind::Retried);
+                    close(life, at_unix_ns, ran, end);
+                }
+            }
+        }
+    }
+
+    /// Adds what the list of running jobs knows: it is exact where the recorder has lost the beginning.
+    fn run(&mut self, running: &RunningJob, at_unix_ns: u64) {
+        let mut task = Life::default();
+        let life = match running.task.job {
+            Some(job) => self.jobs.entry(job).or_default(),
+            None => &mut task,
+        };
+        life.job = running.task.job;
+        life.name.clone_from(&running.task.name);
+        life.lane.clone_from(&running.task.lane);
+        life.trace = life.trace.or(running.task.trace);
+        life.runs(at_unix_ns, running.elapsed_ns, running.queue_wait_ns);
+        if running.task.job.is_none() {
+            self.tasks.push(task);
+        }
+    }
+
+    /// Adds what the list of jobs knows, as of `at_unix_ns`.
+    pub fn listed(&mut self, row: &JobRow, at_unix_ns: u64) {
+        let life = self.jobs.entry(row.id).or_default();
+        life.job = Some(row.id);
+        life.name.clone_from(&row.job_type);
+        life.lane.clone_from(&row.lane);
+        life.trace = life.trace.or(row.trace);
+        life.parent = life.parent.or(row.parent);
+        let since = at_unix_ns.saturating_sub(row.age_ns);
+        match row.state {
+            JobState::Running => life.runs(at_unix_ns, row.age_ns, row.queue_wait_ns.unwrap_or(0)),
+            JobState::Ready => {
+                life.ready_unix_ns.get_or_insert(since);
+            }
+            JobState::Waiting if life.attempts.is_empty() => {
+                life.submitted_unix_ns.get_or_insert(since);
+            }
+            // Its end is known from the recorder, unless that was off or has lost it.
+            state if life.begin_unix_ns().is_none() => {
+                let end = match state {
+                    JobState::Succeeded => End::Succeeded,
+                    state => End::Unsuccessful(state.word()),
+                };
+                close(life, since, row.run_ns, end);
+            }
+            _ => {}
+        }
+    }
+
+    /// Those of which anything is known, in the order of their beginning.
+    pub fn in_order(self) -> Vec<Life> {
+        let mut all: Vec<Life> = self.jobs.into_values().chain(self.tasks).collect();
+        all.retain(|life| life.begin_unix_ns().is_some());
+        all.sort_by_key(Life::begin_unix_ns);
+        all
+    }
+}
+
+impl Life {
+    /// It has run for so long, and waited before that.
+    fn runs(&mut self, at_unix_ns: u64, elapsed_ns: u64, queue_wait_ns: u64) {
+        if self.attempts.last().is_none_or(|last| last.ended.is_some()) {
+            let started_unix_ns = at_unix_ns.saturating_sub(elapsed_ns);
+            self.attempts.push(Attempt {
+                ready_unix_ns: started_unix_ns.saturating_sub(queue_wait_ns),
+                started_unix_ns,
+                ended: None,
+            });
         }
     }
 }
@@ -154,22 +250,6 @@ fn close(life: &mut Life, at_unix_ns: u64, ran_ns: Option<u64>, end: End) {
     });
 }
 
-/// Adds what the list of running jobs knows: it is exact where the recorder has lost the beginning.
-fn goes_on(life: &mut Life, running: &RunningJob, at_unix_ns: u64) {
-    life.job = running.task.job;
-    life.name.clone_from(&running.task.name);
-    life.lane.clone_from(&running.task.lane);
-    life.trace = life.trace.or(running.task.trace);
-    if life.attempts.last().is_none_or(|last| last.ended.is_some()) {
-        let started_unix_ns = at_unix_ns.saturating_sub(running.elapsed_ns);
-        life.attempts.push(Attempt {
-            ready_unix_ns: started_unix_ns.saturating_sub(running.queue_wait_ns),
-            started_unix_ns,
-            ended: None,
-        });
-    }
-}
-
 /// The traces to look at: those of what was stuck, then those of the jobs that ran longest.
 pub fn traces(incident: &Incident) -> Vec<TraceId> {
     let stuck = incident
@@ -188,7 +268,10 @@ pub fn traces(incident: &Incident) -> Vec<TraceId> {
 
 #[cfg(test)]
 mod tests {
-    use ax_wire::{recorder::RecordedName, sample::TaskKind};
+    use ax_wire::{
+        recorder::{RecordedName, RecorderDump},
+        sample::TaskKind,
+    };
 
     use super::*;
     use crate::opened::tests::fixture;
@@ -210,6 +293,7 @@ mod tests {
                     job: Some(JobId(1)),
                     trace: None,
                     length_ns: length_ms.map(|ms| ms * MS),
+                    parent: None,
                 })
                 .collect(),
             names: vec![RecordedName {

@@ -11,13 +11,17 @@ use crate::{
     view::{
         Screen,
         alerts::ALERTS,
+        dependencies::{self, TREE},
         downstreams::DOWNSTREAMS,
         evidence::{EVIDENCE, EvidenceRow},
         help,
+        jobs::JOBS,
         lanes::{LANES, LANES_IN_FULL},
         routes::ROUTES,
         services::SERVICES,
         snapshots::{SNAPSHOTS, SnapshotRow},
+        stacks::{STACKS, StackRow},
+        traces::{self, TRACES},
         types::TYPES,
     },
 };
@@ -29,9 +33,19 @@ pub enum Mode {
     Lanes,
     /// One lane alone.
     Lane,
+    Jobs,
+    /// Single jobs, found by a query.
+    JobList,
+    Traces,
+    /// One trace alone.
+    Trace,
+    Workers,
+    Dependencies,
     Alerts,
     Snapshots,
-    /// Running jobs and queue, of a snapshot file that was opened.
+    /// Stacks of what was stuck, of a snapshot file that was opened.
+    Stacks,
+    /// Running jobs and queue, of such a file.
     Evidence,
     Help,
     Services,
@@ -77,7 +91,7 @@ pub struct Page {
     clippy::redundant_closure_for_method_calls,
     reason = "a method of `Screen<'a>` is not general over 'a where it is named, only where it is called"
 )]
-pub static PAGES: [Page; 8] = [
+pub static PAGES: [Page; 15] = [
     Page {
         mode: Mode::Overview,
         place: Place::Screen('1'),
@@ -103,6 +117,54 @@ pub static PAGES: [Page; 8] = [
         draw: Draw::Service(|screen, view, area, buf| screen.lane(view, area, buf)),
     },
     Page {
+        mode: Mode::Jobs,
+        place: Place::Screen('3'),
+        name: "Jobs",
+        help: "jobs: types and how long they take, then single jobs",
+        panels: &[Panel::JobTypes],
+        draw: Draw::Service(|screen, view, area, buf| screen.jobs(view, area, buf)),
+    },
+    Page {
+        mode: Mode::JobList,
+        place: Place::Under(Mode::Jobs),
+        name: "Jobs",
+        help: "single jobs",
+        panels: &[Panel::Jobs],
+        draw: Draw::Service(|screen, view, area, buf| screen.job_list(view, area, buf)),
+    },
+    Page {
+        mode: Mode::Traces,
+        place: Place::Screen('4'),
+        name: "Traces",
+        help: "traces: failed, slow and recent ones, as waterfalls",
+        panels: &[Panel::FailedTraces, Panel::SlowTraces, Panel::RecentTraces],
+        draw: Draw::Service(|screen, view, area, buf| screen.traces(view, area, buf)),
+    },
+    Page {
+        mode: Mode::Trace,
+        place: Place::Under(Mode::Traces),
+        name: "Trace",
+        help: "one trace",
+        panels: &[Panel::Trace],
+        draw: Draw::Service(|screen, view, area, buf| screen.trace(view, area, buf)),
+    },
+    Page {
+        mode: Mode::Workers,
+        place: Place::Screen('5'),
+        name: "Workers",
+        help: "workers: busy share over time, stalls, CPU; blocking pool",
+        panels: &[Panel::WorkersInFull],
+        draw: Draw::Service(|screen, view, area, buf| screen.workers_in_full(view, area, buf)),
+    },
+    Page {
+        mode: Mode::Dependencies,
+        place: Place::Screen('6'),
+        name: "Deps",
+        help: "dependencies: who waits for whom, and cancelled branches",
+        panels: &[Panel::Dependencies],
+        draw: Draw::Service(|screen, view, area, buf| screen.dependencies(view, area, buf)),
+    },
+    Page {
         mode: Mode::Alerts,
         place: Place::Screen('7'),
         name: "Alerts",
@@ -117,6 +179,14 @@ pub static PAGES: [Page; 8] = [
         help: "snapshots: evidence on disk",
         panels: &[Panel::Snapshots],
         draw: Draw::Service(|screen, view, area, buf| screen.snapshots(view, area, buf)),
+    },
+    Page {
+        mode: Mode::Stacks,
+        place: Place::OfFile('9'),
+        name: "Stacks",
+        help: "stacks: what was stuck was doing (ax-top open FILE)",
+        panels: &[Panel::Stacks],
+        draw: Draw::Service(|screen, view, area, buf| screen.stacks(view, area, buf)),
     },
     Page {
         mode: Mode::Evidence,
@@ -168,8 +238,17 @@ pub enum Panel {
     LanesInFull,
     Routes,
     Downstreams,
+    JobTypes,
+    Jobs,
+    FailedTraces,
+    SlowTraces,
+    RecentTraces,
+    Trace,
+    WorkersInFull,
+    Dependencies,
     Alerts,
     Snapshots,
+    Stacks,
     Evidence,
     Help,
     Services,
@@ -193,7 +272,7 @@ pub struct PanelRow {
 }
 
 /// The panels, in the order of [`Panel`].
-pub static PANELS: [PanelRow; 11] = [
+pub static PANELS: [PanelRow; 20] = [
     PanelRow {
         panel: Panel::Lanes,
         content: Content::List(&List {
@@ -245,6 +324,70 @@ pub static PANELS: [PanelRow; 11] = [
         enter: None,
     },
     PanelRow {
+        panel: Panel::JobTypes,
+        content: Content::List(&List {
+            table: &TYPES,
+            rows: App::type_rows,
+            detail: None,
+        }),
+        enter: Some(App::open_jobs_of_type),
+    },
+    PanelRow {
+        panel: Panel::Jobs,
+        content: Content::List(&List {
+            table: &JOBS,
+            rows: App::job_rows,
+            detail: None,
+        }),
+        enter: Some(App::open_trace_of_job),
+    },
+    PanelRow {
+        panel: Panel::FailedTraces,
+        content: Content::List(&List {
+            table: &TRACES,
+            rows: App::failed_traces,
+            detail: Some(traces::detail),
+        }),
+        enter: Some(App::open_trace),
+    },
+    PanelRow {
+        panel: Panel::SlowTraces,
+        content: Content::List(&List {
+            table: &TRACES,
+            rows: App::slow_traces,
+            detail: Some(traces::detail),
+        }),
+        enter: Some(App::open_trace),
+    },
+    PanelRow {
+        panel: Panel::RecentTraces,
+        content: Content::List(&List {
+            table: &TRACES,
+            rows: App::recent_traces,
+            detail: Some(traces::detail),
+        }),
+        enter: Some(App::open_trace),
+    },
+    PanelRow {
+        panel: Panel::Trace,
+        content: Content::Lines(App::trace_lines),
+        enter: None,
+    },
+    PanelRow {
+        panel: Panel::WorkersInFull,
+        content: Content::Lines(App::worker_count),
+        enter: None,
+    },
+    PanelRow {
+        panel: Panel::Dependencies,
+        content: Content::List(&List {
+            table: &TREE,
+            rows: App::tree_rows,
+            detail: Some(dependencies::detail),
+        }),
+        enter: Some(App::look_around),
+    },
+    PanelRow {
         panel: Panel::Alerts,
         content: Content::List(&List {
             table: &ALERTS,
@@ -259,6 +402,15 @@ pub static PANELS: [PanelRow; 11] = [
             table: &SNAPSHOTS,
             rows: App::snapshot_rows,
             detail: Some(SnapshotRow::detail),
+        }),
+        enter: Some(App::open_selected_snapshot),
+    },
+    PanelRow {
+        panel: Panel::Stacks,
+        content: Content::List(&List {
+            table: &STACKS,
+            rows: App::stack_rows,
+            detail: Some(StackRow::detail),
         }),
         enter: None,
     },

@@ -9,6 +9,7 @@
 //!  time      what the charts show; the playback of a recording
 //!  export    a list as a file
 //!  rows      what the lists are made of
+//!  questions what it wants to know beyond the figures, and what it makes of the answers
 //! ```
 
 mod command;
@@ -16,11 +17,12 @@ pub mod export;
 pub mod pointer;
 mod press;
 pub mod prompt;
+mod questions;
 mod rows;
 pub mod time;
 mod update;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use ax_wire::{
     InstanceId,
@@ -30,7 +32,7 @@ use ax_wire::{
 };
 use jiff::tz::TimeZone;
 
-use self::{pointer::Drag, prompt::Prompt, time::Playback};
+use self::{pointer::Drag, prompt::Prompt, questions::Looks, time::Playback};
 use crate::{
     drawn::Drawn,
     format::printable,
@@ -59,6 +61,10 @@ pub enum Request {
     Suspend,
     /// Draw all cells, also those that seem unchanged.
     Redraw,
+    /// Show a snapshot file.
+    Open(PathBuf),
+    /// Leave the snapshot file for what was shown before it.
+    Close,
 }
 
 /// Whether the screen follows the services.
@@ -113,6 +119,8 @@ pub struct App {
     focus: HashMap<Mode, Panel>,
     /// The lane that is looked at alone.
     pub lane: Option<RowKey>,
+    /// What is looked at on the screens that ask.
+    pub looks: Looks,
     /// The snapshot file that is shown.
     pub opened: Option<Arc<Opened>>,
     pub demo: Option<DemoNote>,
@@ -150,6 +158,7 @@ impl App {
             panels: vec![PanelState::default(); PANELS.len()],
             focus: HashMap::new(),
             lane: None,
+            looks: Looks::default(),
             opened: None,
             demo,
             note: None,

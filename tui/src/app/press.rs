@@ -15,6 +15,9 @@ use crate::{
 impl App {
     /// Takes a key in. What comes back is to be done by whoever runs the app.
     pub fn press(&mut self, event: &KeyEvent, now_unix_ns: u64) -> Option<Request> {
+        if self.type_key(event) {
+            return None;
+        }
         let key = Key::of(event);
         if let Some(prompt) = self.prompt.take() {
             return self.edit(prompt, key, now_unix_ns);

@@ -1,5 +1,7 @@
 //! What each action does to the state.
 
+use std::path::PathBuf;
+
 use ax_wire::frame::Capture;
 
 use super::{App, Request};
@@ -35,7 +37,7 @@ impl App {
             Action::NextScreen => self.turn_screen(1),
             Action::PreviousScreen => self.turn_screen(self.screens().count() - 1),
             Action::Capture => return self.capture(now_unix_ns),
-            Action::Back => self.back(),
+            Action::Back => return self.back(),
             Action::Enter => {
                 let enter = self.focused().and_then(|panel| panel.row().enter);
                 return enter.and_then(|enter| enter(self));
@@ -48,6 +50,8 @@ impl App {
             Action::Page(halves) => self.page(halves),
             Action::Sideways(columns) => self.sideways(columns),
             Action::Sort(by) => self.sort(by),
+            // Jobs are too many to be narrowed here: the agent is asked for those that are looked for.
+            Action::Filter if matches!(self.mode, Mode::Jobs | Mode::JobList) => self.begin_query(),
             Action::Filter => self.open_filter(),
             Action::Command => self.open_command(),
             Action::Freeze => self.freeze(),
@@ -66,7 +70,7 @@ impl App {
     }
 
     /// Takes away what narrows the list, then the cursor; then goes back to where the page was opened from.
-    fn back(&mut self) {
+    fn back(&mut self) -> Option<Request> {
         let filtered = self
             .focused()
             .is_some_and(|panel| !self.table(panel).filter().is_empty());
@@ -74,12 +78,15 @@ impl App {
             self.set_filter("");
         } else if self.timeline.cursor_unix_ns.is_some() {
             self.timeline.cursor_unix_ns = None;
+        } else if self.mode == Mode::Overview && self.opened.is_some() {
+            return Some(Request::Close);
         } else {
-            self.mode = match self.mode.page().place {
-                Place::Under(screen) => screen,
-                Place::Screen(_) | Place::OfFile(_) | Place::Over => Mode::Overview,
+            self.mode = match (self.back_from_trace(), self.mode.page().place) {
+                (Some(screen), _) | (None, Place::Under(screen)) => screen,
+                (None, Place::Screen(_) | Place::OfFile(_) | Place::Over) => Mode::Overview,
             }
         }
+        None
     }
 
     fn toggle(&mut self, mode: Mode) {
@@ -134,6 +141,15 @@ impl App {
         None
     }
 
+    /// Asks for the selected snapshot to be shown.
+    pub fn open_selected_snapshot(&mut self) -> Option<Request> {
+        let selected = self.table(Panel::Snapshots).selected()?;
+        let view = self.view.as_ref()?;
+        let mut snapshots = view.snapshots.iter();
+        let snapshot = snapshots.find(|snapshot| snapshot.id.to_string() == *selected)?;
+        Some(Request::Open(PathBuf::from(&snapshot.path)))
+    }
+
     /// Shows the selected service, on the overview.
     pub fn show_selected_service(&mut self) -> Option<Request> {
         let selected = self.table(Panel::Services).selected().cloned();
@@ -176,6 +192,9 @@ impl App {
 
     pub(super) fn step(&mut self, step: Step) {
         let Some(panel) = self.focused() else { return };
+        if panel == Panel::Jobs && self.turn_jobs_page(step) {
+            return;
+        }
         match panel.row().content {
             Content::List(_) => self.panels[panel as usize].table.step(step),
             Content::Lines(count) => {

@@ -166,6 +166,7 @@ async fn a_refusal_is_told_and_no_second_agent_is_started() {
     let mut client = start(Sockets {
         candidates: vec![socket],
         own: Some(folder.path().join("own.sock")),
+        configured: false,
         private: None,
     });
     let (stream, _) = agent.accept().await.expect("accepts");

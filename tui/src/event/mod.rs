@@ -12,10 +12,14 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use ax_wire::{ToAgent, snapshot_file::SnapshotFileError};
 use crossterm::event::{Event, EventStream, KeyEventKind};
 use futures_util::StreamExt as _;
 use jiff::tz::TimeZone;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, MissedTickBehavior, interval, sleep_until},
+};
 
 pub use self::signals::Signals;
 use self::{
@@ -98,6 +102,8 @@ async fn show<'a>(
     app.readonly = settings.readonly;
     let mut dashboard = Dashboard {
         app,
+        live_app: None,
+        opening: None,
         live: World::new(),
         settings,
         terminal,
@@ -113,6 +119,10 @@ async fn show<'a>(
 
 struct Dashboard<'a> {
     app: App,
+    /// The live screens, while a snapshot file that was opened from them is shown.
+    live_app: Option<Box<App>>,
+    /// A snapshot file that is being read.
+    opening: Option<JoinHandle<Result<Opened, SnapshotFileError>>>,
     /// What the agent told, also while the screen is frozen.
     live: World,
     settings: &'a Settings,
@@ -155,6 +165,7 @@ impl Dashboard<'_> {
                 },
                 () = signals.any() => return Ok(()),
                 () = suspension.wanted() => self.suspend()?,
+                read = read(&mut self.opening) => self.opened(read),
                 _ = clock.tick() => self.changed |= self.tick(),
                 () = sleep_until(next_frame), if self.changed => {
                     self.tick();
@@ -163,8 +174,23 @@ impl Dashboard<'_> {
                     self.changed = false;
                 }
             }
+            self.ask(source);
         }
         Ok(())
+    }
+
+    /// Asks the agent what the open screen wants to know.
+    fn ask(&mut self, source: &Source<'_>) {
+        let Source::Agent { client, .. } = source else {
+            return;
+        };
+        if let Some(instance) = self.app.shown {
+            let wanted = self.app.wanted();
+            let ask = self.live.answers.ask(instance, &wanted, now_unix_ns());
+            if let Some(ask) = ask {
+                client.ask(ToAgent::Ask(ask));
+            }
+        }
     }
 
     fn draw(&mut self) -> io::Result<()> {
@@ -193,8 +219,39 @@ impl Dashboard<'_> {
             Some(Request::Write { file, text }) => self.write(&file, &text),
             Some(Request::Suspend) => self.suspend()?,
             Some(Request::Redraw) => self.terminal.forget()?,
+            Some(Request::Open(path)) => {
+                let text = format!("reading {}", path.display());
+                self.app.say(&text, Tone::Plain, now);
+                self.opening = Some(tokio::task::spawn_blocking(move || Opened::read(&path)));
+            }
+            Some(Request::Close) => {
+                if let Some(live) = self.live_app.take() {
+                    self.app = *live;
+                }
+            }
         }
         self.play_on(Duration::ZERO, source)
+    }
+
+    /// Shows a file that was read, in place of the live screens, to which the way back leads from its overview.
+    fn opened(&mut self, read: Result<Opened, String>) {
+        self.changed = true;
+        let opened = match read {
+            Ok(opened) => opened,
+            Err(why) => return self.app.say(&why, Tone::Warning, now_unix_ns()),
+        };
+        let mut file = App::of_file(opened, self.app.zone.clone());
+        file.keymap = self.app.keymap.clone();
+        file.readonly = self.app.readonly;
+        file.palette = self.app.palette;
+        let before = std::mem::replace(&mut self.app, file);
+        if before.opened.is_none() {
+            self.live_app = Some(Box::new(before));
+        }
+        if self.live_app.is_some() {
+            let text = "a snapshot file; esc on its overview leads back to the live screens";
+            self.app.say(text, Tone::Plain, now_unix_ns());
+        }
     }
 
     fn suspend(&mut self) -> io::Result<()> {
@@ -272,6 +329,21 @@ impl Dashboard<'_> {
         }
         let expired = self.app.expire_note(now);
         self.app.take(self.live.clone()) || expired
+    }
+}
+
+/// The snapshot file that is being read, once it is; never where there is none. Cancel safe.
+async fn read(
+    opening: &mut Option<JoinHandle<Result<Opened, SnapshotFileError>>>,
+) -> Result<Opened, String> {
+    match opening {
+        Some(reading) => {
+            let read = reading.await;
+            *opening = None;
+            let read = read.map_err(|_| "reading the snapshot has panicked".to_owned())?;
+            read.map_err(|error| error.to_string())
+        }
+        None => std::future::pending().await,
     }
 }
 

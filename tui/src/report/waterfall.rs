@@ -5,9 +5,10 @@ use ax_wire::TraceId;
 use maud::{Markup, html};
 
 use crate::{
-    format::{duration, printable},
-    lives::{Attempt, End, Life, lives, traces},
+    format::duration,
+    lives::{Life, lives, traces},
     opened::Opened,
+    waterfall::{Piece, Span, Waterfall},
 };
 
 /// Most traces on a page: the first ones are those of what was stuck.
@@ -55,99 +56,45 @@ pub fn section(opened: &Opened) -> Markup {
     }
 }
 
-/// A span of time as a share of the whole.
-struct Axis {
-    from: u64,
-    to: u64,
-}
-
-impl Axis {
-    /// The place of a span, for the style of its box.
-    fn place(&self, begin: u64, end: u64) -> String {
-        let whole = (self.to - self.from).max(1) as f64;
-        let at = |at: u64| (at.clamp(self.from, self.to) - self.from) as f64 / whole * 100.0;
-        format!("left:{:.2}%;width:{:.2}%", at(begin), at(end) - at(begin))
-    }
-}
-
 fn waterfall(opened: &Opened, lives: &[&Life]) -> Markup {
-    let now = opened.at_unix_ns();
-    let axis = Axis {
-        from: lives
-            .iter()
-            .filter_map(|life| life.begin_unix_ns())
-            .min()
-            .unwrap_or(now),
-        to: lives
-            .iter()
-            .map(|life| life.end_unix_ns(now))
-            .max()
-            .unwrap_or(now),
-    };
+    let laid_out = Waterfall::new(lives, &opened.view.stalls, opened.at_unix_ns());
     html! {
         div.waterfall {
-            @for life in lives.iter().take(MAX_ROWS) {
+            @for row in laid_out.rows.iter().take(MAX_ROWS) {
                 div.row {
-                    span.name { (title(life)) }
+                    span.name { ("\u{a0}".repeat(2 * row.depth)) (row.title) }
                     div.track {
-                        @for attempt in &life.attempts {
-                            (attempt_boxes(&axis, attempt, now))
-                        }
-                        @if let (Some(ready), true) = (life.ready_unix_ns, life.attempts.is_empty()) {
-                            b.wait style=(axis.place(ready, now)) {}
-                        }
-                        @for (begin, end) in &life.long_polls {
-                            b.poll style=(axis.place(*begin, *end)) {}
-                        }
-                        @for stall in &opened.view.stalls {
-                            @let end = stall.began_unix_ns.saturating_add(stall.stall.length_ns);
-                            @if stall.began_unix_ns < axis.to && end > axis.from {
-                                b.stall style=(axis.place(stall.began_unix_ns, end)) {}
+                        @for span in &row.spans {
+                            @if let Some(class) = class(span.piece) {
+                                b class=(class) style=(place(&laid_out, span)) {}
                             }
                         }
                     }
-                    span.what { (fate(life, now)) }
+                    span.what { (row.fate) }
                 }
             }
         }
-        @if lives.len() > MAX_ROWS {
-            p.quiet { "and " (lives.len() - MAX_ROWS) " more jobs, in the snapshot" }
+        @if laid_out.rows.len() > MAX_ROWS {
+            p.quiet { "and " (laid_out.rows.len() - MAX_ROWS) " more jobs, in the snapshot" }
         }
     }
 }
 
-fn attempt_boxes(axis: &Axis, attempt: &Attempt, now: u64) -> Markup {
-    let end = attempt.ended.map_or(now, |(at, _)| at);
-    let class = match attempt.ended {
-        Some((_, End::Unsuccessful(_))) => "run failed",
-        Some((_, End::Succeeded)) | None => "run",
-    };
-    html! {
-        b.wait style=(axis.place(attempt.ready_unix_ns, attempt.started_unix_ns)) {}
-        b class=(class) style=(axis.place(attempt.started_unix_ns, end)) {}
-    }
+/// The class of its box; none for what a page has no room to show.
+fn class(piece: Piece) -> Option<&'static str> {
+    Some(match piece {
+        Piece::Queued => "wait",
+        Piece::Run => "run",
+        Piece::FailedRun => "run failed",
+        Piece::LongPoll => "poll",
+        Piece::Stall => "stall",
+        Piece::Held | Piece::Poll => return None,
+    })
 }
 
-fn title(life: &Life) -> String {
-    let job = life.job.map_or_else(String::new, |job| format!(" #{job}"));
-    let lane = life.lane.as_ref();
-    let lane = lane.map_or_else(String::new, |lane| format!(" ({lane})"));
-    printable(&format!("{}{job}{lane}", life.name))
-}
-
-fn fate(life: &Life, now: u64) -> String {
-    let Some(last) = life.attempts.last() else {
-        return "waits".to_owned();
-    };
-    let waited = duration(last.started_unix_ns.saturating_sub(last.ready_unix_ns));
-    let ran = |end: u64| duration(end.saturating_sub(last.started_unix_ns));
-    let run = match last.ended {
-        None => format!("runs for {}", ran(now)),
-        Some((at, End::Succeeded)) => format!("ran {}", ran(at)),
-        Some((at, End::Unsuccessful(how))) => format!("{how} after {}", ran(at)),
-    };
-    match life.attempts.len() {
-        1 => format!("waited {waited}, {run}"),
-        attempts => format!("attempt {attempts}: waited {waited}, {run}"),
-    }
+/// The place of a span, for the style of its box.
+fn place(within: &Waterfall, span: &Span) -> String {
+    let left = within.place(span.begin_unix_ns) * 100.0;
+    let width = within.place(span.end_unix_ns) * 100.0 - left;
+    format!("left:{left:.2}%;width:{width:.2}%")
 }

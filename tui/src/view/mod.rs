@@ -16,6 +16,7 @@
 pub mod alerts;
 mod axis;
 mod banner;
+pub mod dependencies;
 pub mod downstreams;
 mod empty;
 pub mod evidence;
@@ -23,7 +24,9 @@ mod flow;
 mod footer;
 mod header;
 pub mod help;
+mod histogram;
 mod history;
+pub mod jobs;
 mod lag;
 pub mod lanes;
 mod overview;
@@ -31,9 +34,13 @@ mod process;
 pub mod routes;
 pub mod services;
 pub mod snapshots;
+pub mod stacks;
 mod tabs;
+pub mod traces;
 pub mod types;
+mod waterfall;
 mod workers;
+mod workers_in_full;
 
 use std::cell::RefCell;
 

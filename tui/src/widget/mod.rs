@@ -1,6 +1,8 @@
 //! The two widgets that every screen is made of, and what they share.
 
 pub mod chart;
+pub mod heat;
+pub mod histogram;
 pub mod table;
 
 /// Which parts fit side by side: the parts of the highest `keep` are chosen first, each taking its width and one

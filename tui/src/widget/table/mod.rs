@@ -147,6 +147,8 @@ pub enum RowOrder {
     Kept,
     /// As they are handed in: for a history, newest first.
     AsGiven,
+    /// The same, also once somebody has sorted: who hands them in puts them in the order that is asked for.
+    Asked,
 }
 
 /// Widest that the first column grows: beyond it, figures would stand too far from the name they belong to.

@@ -30,7 +30,8 @@ pub struct TableState {
 impl TableState {
     /// Makes room for the rows there are now: known ones stay where they are, new ones come last.
     pub fn sync<R>(&mut self, table: &Table<R>, rows: &[R]) {
-        if table.order == RowOrder::AsGiven && self.sorting.is_none() {
+        let unsorted = table.order == RowOrder::AsGiven && self.sorting.is_none();
+        if unsorted || table.order == RowOrder::Asked {
             self.order.clear();
         }
         let keys = rows.iter().map(table.row_key);
@@ -138,6 +139,12 @@ impl TableState {
         keyed.sort_by(|(a, _), (b, _)| a.compare(b, sorting.descending));
         self.order = keyed.into_iter().map(|(_, key)| key).collect();
         self.sync(table, rows);
+    }
+
+    /// The column that it was sorted by, and whether the largest come first.
+    pub fn sorting(&self) -> Option<(usize, bool)> {
+        self.sorting
+            .map(|sorting| (sorting.column, sorting.descending))
     }
 
     /// The row that the keys act on.

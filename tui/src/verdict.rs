@@ -1,0 +1,105 @@
+//! Verdicts in words: the same on the screen, in `ax-top diagnose` and in a report.
+
+use ax_wire::{
+    verdict::{Culprit, Evidence, Hurt, Unsure, Verdict, VerdictId},
+    view::ServiceView,
+};
+
+use crate::{
+    format::{age, duration, printable},
+    headline::{Headline, Severity},
+    words::figure,
+};
+
+/// Who is hurt that is told in one line.
+const HURT_IN_A_LINE: usize = 2;
+
+/// The verdicts that are causes: healthy is none, and what another one explains stands with that.
+pub fn causes(view: &ServiceView) -> impl Iterator<Item = &Verdict> {
+    let verdicts = &view.diagnosis.verdicts;
+    let explained = move |verdict: &&Verdict| {
+        let mut explained = verdicts.iter().flat_map(|cause| &cause.explains);
+        explained.any(|of| of.id == verdict.id && of.subject == verdict.subject)
+    };
+    verdicts
+        .iter()
+        .filter(|verdict| verdict.id != VerdictId::Healthy)
+        .filter(move |verdict| !explained(verdict))
+}
+
+/// `blocking-call`, or with what it is about: `lane-saturated api`.
+pub fn name(verdict: &Verdict) -> String {
+    let subject = verdict.subject.as_ref();
+    let subject = subject.map_or_else(String::new, |subject| format!(" {subject}"));
+    printable(&format!("{}{subject}", verdict.id))
+}
+
+/// For how long it has been so.
+pub fn lasted_ns(verdict: &Verdict, now_unix_ns: u64) -> u64 {
+    now_unix_ns.saturating_sub(verdict.since_unix_ns)
+}
+
+/// `blocking-call for 6 s: A poll of ...`.
+pub fn headline(verdict: &Verdict, now_unix_ns: u64) -> Headline {
+    Headline {
+        severity: Severity::from(verdict.severity),
+        sentence: format!(
+            "{}  {}  {}",
+            name(verdict),
+            age(lasted_ns(verdict, now_unix_ns)),
+            printable(&verdict.sentence)
+        ),
+    }
+}
+
+/// `started src/pdf.rs:88   at pdf::convert`, of what is known.
+pub fn culprit(culprit: &Culprit) -> String {
+    let place = culprit
+        .place
+        .as_ref()
+        .map(|place| format!("started {place}"));
+    let frame = culprit.frame.as_ref().map(|frame| format!("at {frame}"));
+    let job = culprit.job.map(|job| format!("job {job}"));
+    let known: Vec<_> = place.into_iter().chain(frame).chain(job).collect();
+    printable(&known.join("   "))
+}
+
+/// `GET /invoice: 38 affected, p99 18 -> 430 ms`.
+pub fn hurt(hurt: &Hurt) -> String {
+    let affected = hurt.affected.map(|affected| format!("{affected} affected"));
+    let errors = hurt.errors.filter(|errors| *errors > 0);
+    let errors = errors.map(|errors| format!("{errors} failed"));
+    let slower = match (hurt.usual_p99_ns, hurt.p99_ns) {
+        (Some(usual), Some(now)) => Some(format!("p99 {} -> {}", duration(usual), duration(now))),
+        (None, Some(now)) => Some(format!("p99 {}", duration(now))),
+        _ => None,
+    };
+    let known: Vec<_> = affected.into_iter().chain(errors).chain(slower).collect();
+    printable(&format!("{}: {}", hurt.name, known.join(", ")))
+}
+
+/// `hurts GET /invoice: 38 affected, ...; render_pdf: ...`; nothing where nobody is.
+pub fn hurts(verdict: &Verdict) -> Option<String> {
+    let all = &verdict.who_is_hurt;
+    let told: Vec<_> = all.iter().take(HURT_IN_A_LINE).map(hurt).collect();
+    let more = all.len().saturating_sub(HURT_IN_A_LINE);
+    let more = match more {
+        0 => String::new(),
+        more => format!("; {more} more"),
+    };
+    (!told.is_empty()).then(|| format!("hurts {}{more}", told.join("; ")))
+}
+
+/// `longest poll 412.0 ms (against 50.0 ms)`.
+pub fn because(evidence: &Evidence) -> String {
+    let value = figure(evidence.value, evidence.unit);
+    let against = evidence.against.map_or_else(String::new, |against| {
+        format!(" (against {})", figure(against, evidence.unit))
+    });
+    printable(&format!("{} {value}{against}", evidence.what))
+}
+
+/// `cpu-starvation needs 3 s of figures, and has 1`.
+pub fn unsure(unsure: &Unsure) -> String {
+    printable(&format!("{} needs {}", unsure.id, unsure.needs))
+}

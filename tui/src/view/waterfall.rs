@@ -1,0 +1,192 @@
+//! A trace drawn in cells: light where a job waits in its queue, hatched where it awaits, solid where it is polled, red
+//! where an attempt failed, and across it the stalls that hit it.
+
+use ax_wire::{TraceId, trace::TraceView};
+use ratatui::{
+    buffer::Buffer,
+    layout::{Position, Rect},
+    style::Style,
+};
+
+use super::Screen;
+use crate::{
+    format::{duration, middle_cut, printable, time_of_day},
+    theme::Tone,
+    waterfall::{Piece, Row, Waterfall},
+};
+
+/// Columns of a row's title, and of what became of it.
+const TITLE: u16 = 26;
+const FATE: u16 = 34;
+
+impl Screen<'_> {
+    /// The waterfall of a trace from its `first` row on, with a line about it above and one about the signs below.
+    pub(super) fn waterfall_panel(
+        &self,
+        trace: Option<TraceId>,
+        first: usize,
+        area: Rect,
+        buf: &mut Buffer,
+    ) {
+        let title = trace.map_or_else(|| "Trace".to_owned(), |trace| format!("Trace {trace}"));
+        let inner = self.panel(area, &title, None, buf);
+        let view = match self.app.trace_view(trace) {
+            _ if trace.is_none() => return,
+            None => return self.text(inner, 0, " asking the agent ..", Tone::Quiet, buf),
+            Some(Err(why)) => {
+                let text = format!(" unknown: {}", printable(why));
+                return self.text(inner, 0, &text, Tone::Warning, buf);
+            }
+            Some(Ok(view)) => view,
+        };
+        let waterfall = self.app.waterfall(view);
+        let (about, tone) = about(view, &waterfall, &self.app.zone);
+        self.text(inner, 0, &format!(" {about}"), tone, buf);
+        let rows = Rect {
+            y: inner.y + 1,
+            height: inner.height.saturating_sub(2),
+            ..inner
+        };
+        let shown = waterfall.rows.iter().skip(first);
+        for (y, row) in (rows.top()..rows.bottom()).zip(shown) {
+            self.waterfall_row(
+                &waterfall,
+                row,
+                Rect {
+                    y,
+                    height: 1,
+                    ..rows
+                },
+                buf,
+            );
+        }
+        let below = waterfall
+            .rows
+            .len()
+            .saturating_sub(first + usize::from(rows.height));
+        let more = if below > 0 {
+            format!("{below} more below  ")
+        } else {
+            String::new()
+        };
+        let legend = format!(
+            " {more}─ held  ░ queued  ▒ awaits (or polls under 5 ms)  █ poll  ▓ worker stuck"
+        );
+        self.text(
+            inner,
+            inner.height.saturating_sub(1),
+            &legend,
+            Tone::Quiet,
+            buf,
+        );
+    }
+
+    fn waterfall_row(&self, of: &Waterfall, row: &Row, line: Rect, buf: &mut Buffer) {
+        let fate_width = if line.width >= 100 { FATE } else { 0 };
+        let bars = line.width.saturating_sub(TITLE + 2 + fate_width);
+        let indent = "  ".repeat(row.depth);
+        let title = middle_cut(
+            &row.title,
+            usize::from(TITLE).saturating_sub(indent.len() + 1),
+        );
+        let tone = if row.failed {
+            Tone::Critical
+        } else {
+            Tone::Plain
+        };
+        self.text(
+            Rect {
+                width: TITLE,
+                ..line
+            },
+            0,
+            &format!(" {indent}{title}"),
+            tone,
+            buf,
+        );
+        let at = Rect {
+            x: line.x + TITLE,
+            width: bars,
+            ..line
+        };
+        for span in &row.spans {
+            let (symbol, style) = self.piece(span.piece);
+            let cell_of = |instant| of.place(instant) * f64::from(at.width);
+            let from = cell_of(span.begin_unix_ns).floor() as u16;
+            // However short it is, it takes a cell; the last instant lies in the last one.
+            let to = (cell_of(span.end_unix_ns).ceil() as u16).max(from + 1);
+            for x in from.min(at.width.saturating_sub(1))..to.min(at.width) {
+                if let Some(cell) = buf.cell_mut(Position::new(at.x + x, at.y)) {
+                    // A stall is laid over what it hit, which stays to be seen where the poll was its own.
+                    if span.piece == Piece::Stall && cell.symbol() == "█" {
+                        cell.set_style(style);
+                        continue;
+                    }
+                    cell.set_symbol(symbol);
+                    cell.set_style(style);
+                }
+            }
+        }
+        let fate = Rect {
+            x: at.right() + 1,
+            width: fate_width,
+            ..line
+        };
+        self.text(
+            fate,
+            0,
+            &row.fate,
+            if row.failed {
+                Tone::Warning
+            } else {
+                Tone::Quiet
+            },
+            buf,
+        );
+    }
+
+    fn piece(&self, piece: Piece) -> (&'static str, Style) {
+        let (symbol, tone) = match piece {
+            Piece::Held => ("─", Tone::Quiet),
+            Piece::Queued => ("░", Tone::Quiet),
+            Piece::Run => ("▒", Tone::Plain),
+            Piece::FailedRun => ("▒", Tone::Critical),
+            Piece::Poll | Piece::LongPoll => ("█", Tone::Plain),
+            Piece::Stall => ("▓", Tone::Critical),
+        };
+        (symbol, self.theme.style(tone))
+    }
+}
+
+/// When it began, how long it is, and what is not known of it.
+fn about(view: &TraceView, waterfall: &Waterfall, zone: &jiff::tz::TimeZone) -> (String, Tone) {
+    if waterfall.rows.is_empty() {
+        let why = view
+            .unknown
+            .first()
+            .map_or("the recorder has moved on", String::as_str);
+        return (
+            format!("nothing of it is known any more: {}", printable(why)),
+            Tone::Warning,
+        );
+    }
+    let mut text = format!(
+        "began {}  {} long  {} jobs",
+        time_of_day(waterfall.from_unix_ns, zone),
+        duration(waterfall.to_unix_ns - waterfall.from_unix_ns),
+        waterfall.rows.len()
+    );
+    let mut tone = Tone::Plain;
+    if view.recorded.left_out > 0 {
+        text.push_str(&format!(
+            "  {} later events left out",
+            view.recorded.left_out
+        ));
+        tone = Tone::Warning;
+    }
+    if let Some(unknown) = view.unknown.first() {
+        text.push_str(&format!("  unknown: {}", printable(unknown)));
+        tone = Tone::Warning;
+    }
+    (text, tone)
+}
