@@ -7,6 +7,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use ax_wire::snapshot_file::SnapshotFileError;
 use crossterm::event::{Event, EventStream, KeyEventKind};
 use futures_util::StreamExt as _;
 use jiff::tz::TimeZone;
@@ -14,6 +15,7 @@ use ratatui::DefaultTerminal;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
+    task::JoinHandle,
     time::{Instant, MissedTickBehavior, interval, sleep_until},
 };
 
@@ -23,9 +25,10 @@ use crate::{
     demo::Service,
     exit,
     glyphs::Glyphs,
-    keys,
+    keys::{self, Action},
     opened::Opened,
-    theme::Theme,
+    screens::Mode,
+    theme::{Theme, Tone},
     view::Screen,
     world::{Update, World},
 };
@@ -58,6 +61,8 @@ pub async fn run(
         live: World::new(),
         theme: Theme::from_env(),
         glyphs,
+        live_app: None,
+        opening: None,
     };
     let result = dashboard
         .follow(sockets, &mut terminal, &mut signals, &mut service)
@@ -80,6 +85,8 @@ pub async fn browse(opened: Opened, glyphs: Glyphs) -> io::Result<()> {
         live: World::new(),
         theme: Theme::from_env(),
         glyphs,
+        live_app: None,
+        opening: None,
     };
     let result = dashboard.stand_still(&mut terminal, &mut signals).await;
     give_back(terminal);
@@ -100,6 +107,10 @@ struct Dashboard {
     live: World,
     theme: Theme,
     glyphs: Glyphs,
+    /// The live screens, while a snapshot file that was opened from them is shown.
+    live_app: Option<Box<App>>,
+    /// A snapshot file that is being read.
+    opening: Option<JoinHandle<Result<Opened, SnapshotFileError>>>,
 }
 
 impl Dashboard {
@@ -128,6 +139,10 @@ impl Dashboard {
                     changed |= self.frame(update, &mut client.updates)?;
                 }
                 () = signals.any() => return Ok(()),
+                read = read(&mut self.opening) => {
+                    self.show(read);
+                    changed = true;
+                }
                 _ = clock.tick() => changed |= self.tick(),
                 ended = ended(service) => {
                     if let Some(demo) = &mut self.app.demo {
@@ -157,12 +172,13 @@ impl Dashboard {
                 event = input.next() => match event.transpose()? {
                     Some(Event::Key(key)) if key.kind != KeyEventKind::Release => {
                         if let Some(action) = keys::action(&key) {
-                            self.app.update(action, now_unix_ns());
+                            self.act(action, None);
                         }
                     }
                     Some(_) => {}
                     None => return Err(io::ErrorKind::UnexpectedEof.into()),
                 },
+                read = read(&mut self.opening) => self.show(read),
                 () = signals.any() => return Ok(()),
             }
         }
@@ -186,16 +202,56 @@ impl Dashboard {
             Event::Key(key) if key.kind != KeyEventKind::Release => {
                 let action = keys::action(key);
                 if let Some(action) = action {
-                    if let Some(Request::Capture(capture)) = self.app.update(action, now_unix_ns())
-                    {
-                        client.capture(capture);
-                    }
+                    self.act(action, Some(client));
                     self.app.take(self.live.clone());
                 }
                 action.is_some()
             }
             Event::Resize(..) => true,
             _ => false,
+        }
+    }
+
+    /// Does what the user asked for; without a client, where nothing is live.
+    fn act(&mut self, action: Action, client: Option<&Client>) {
+        if action == Action::Back
+            && self.app.mode == Mode::Overview
+            && let Some(live) = self.live_app.take()
+        {
+            self.app = *live;
+            return;
+        }
+        match self.app.update(action, now_unix_ns()) {
+            Some(Request::Capture(capture)) => {
+                if let Some(client) = client {
+                    client.capture(capture);
+                }
+            }
+            Some(Request::Open(path)) => {
+                let text = format!("reading {}", path.display());
+                self.app.say(&text, Tone::Plain, now_unix_ns());
+                self.opening = Some(tokio::task::spawn_blocking(move || Opened::read(&path)));
+            }
+            None => {}
+        }
+    }
+
+    /// Shows a file that was opened, before the live screens, to which `Esc` leads back.
+    fn show(&mut self, read: Result<Opened, String>) {
+        match read {
+            Ok(opened) => {
+                let file = App::of_file(opened, self.app.zone.clone());
+                let before = std::mem::replace(&mut self.app, file);
+                if before.opened.is_none() {
+                    self.live_app = Some(Box::new(before));
+                }
+                if self.live_app.is_some() {
+                    let text =
+                        "a snapshot file; Esc on its overview leads back to the live screens";
+                    self.app.say(text, Tone::Plain, now_unix_ns());
+                }
+            }
+            Err(why) => self.app.say(&why, Tone::Warning, now_unix_ns()),
         }
     }
 
@@ -229,6 +285,21 @@ impl Dashboard {
         self.live.now_unix_ns = now_unix_ns();
         let expired = self.app.expire_note(self.live.now_unix_ns);
         self.app.take(self.live.clone()) || expired
+    }
+}
+
+/// The snapshot file that is being read, once it is; never where there is none.
+async fn read(
+    opening: &mut Option<JoinHandle<Result<Opened, SnapshotFileError>>>,
+) -> Result<Opened, String> {
+    match opening {
+        Some(reading) => {
+            let read = reading.await;
+            *opening = None;
+            let read = read.map_err(|_| "reading the snapshot has panicked".to_owned())?;
+            read.map_err(|error| error.to_string())
+        }
+        None => std::future::pending().await,
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use ax_agent::symbol::{OWN_PROGRAM, Symbolizer};
 use ax_wire::{
     LatencyHistogram, ToViewer,
     incident::{Incident, IncidentId, Snapshot},
@@ -40,7 +41,8 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Reads a file.
+    /// Reads a file, and names its stacks where its writer could not: a service that wrote it itself leaves addresses. The
+    /// file stays as it is. Blocks, some 100 ms where there are stacks to name.
     ///
     /// # Errors
     ///
@@ -48,7 +50,11 @@ impl Opened {
     pub fn read(path: &Path) -> Result<Self, snapshot_file::SnapshotFileError> {
         let name = path.file_name().unwrap_or(path.as_os_str());
         let name = name.to_string_lossy().into_owned();
-        Ok(Self::new(snapshot_file::read(path)?, name))
+        let mut snapshot = snapshot_file::read(path)?;
+        if let Some(incident) = &mut snapshot.incident {
+            Symbolizer::new(OWN_PROGRAM).name_here(&mut incident.stacks);
+        }
+        Ok(Self::new(snapshot, name))
     }
 
     /// Of a snapshot that is in memory.

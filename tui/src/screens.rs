@@ -18,6 +18,7 @@ use crate::{
         routes::ROUTES,
         services::SERVICES,
         snapshots::{SNAPSHOTS, SnapshotRow},
+        stacks::{STACKS, StackRow},
         types::TYPES,
     },
 };
@@ -31,7 +32,9 @@ pub enum Mode {
     Lane,
     Alerts,
     Snapshots,
-    /// Running jobs and queue, of a snapshot file that was opened.
+    /// Stacks of what was stuck, of a snapshot file that was opened.
+    Stacks,
+    /// Running jobs and queue, of such a file.
     Evidence,
     Help,
     Services,
@@ -77,7 +80,7 @@ pub struct Page {
     clippy::redundant_closure_for_method_calls,
     reason = "a method of `Screen<'a>` is not general over 'a where it is named, only where it is called"
 )]
-pub static PAGES: [Page; 8] = [
+pub static PAGES: [Page; 9] = [
     Page {
         mode: Mode::Overview,
         place: Place::Screen('1'),
@@ -117,6 +120,14 @@ pub static PAGES: [Page; 8] = [
         help: "snapshots: evidence on disk",
         panels: &[Panel::Snapshots],
         draw: Draw::Service(|screen, view, area, buf| screen.snapshots(view, area, buf)),
+    },
+    Page {
+        mode: Mode::Stacks,
+        place: Place::OfFile('9'),
+        name: "Stacks",
+        help: "stacks: what was stuck was doing (ax-top open FILE)",
+        panels: &[Panel::Stacks],
+        draw: Draw::Service(|screen, view, area, buf| screen.stacks(view, area, buf)),
     },
     Page {
         mode: Mode::Evidence,
@@ -170,6 +181,7 @@ pub enum Panel {
     Downstreams,
     Alerts,
     Snapshots,
+    Stacks,
     Evidence,
     Help,
     Services,
@@ -193,7 +205,7 @@ pub struct PanelRow {
 }
 
 /// The panels, in the order of [`Panel`].
-pub static PANELS: [PanelRow; 11] = [
+pub static PANELS: [PanelRow; 12] = [
     PanelRow {
         panel: Panel::Lanes,
         content: Content::List(&List {
@@ -259,6 +271,15 @@ pub static PANELS: [PanelRow; 11] = [
             table: &SNAPSHOTS,
             rows: App::snapshot_rows,
             detail: Some(SnapshotRow::detail),
+        }),
+        enter: Some(App::open_selected_snapshot),
+    },
+    PanelRow {
+        panel: Panel::Stacks,
+        content: Content::List(&List {
+            table: &STACKS,
+            rows: App::stack_rows,
+            detail: Some(StackRow::detail),
         }),
         enter: None,
     },

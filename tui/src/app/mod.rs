@@ -9,7 +9,7 @@
 mod rows;
 mod update;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use ax_wire::{
     InstanceId,
@@ -36,6 +36,8 @@ const NOTE_NS: u64 = 15_000_000_000;
 pub enum Request {
     /// Ask the agent for a snapshot.
     Capture(Capture),
+    /// Show a snapshot file.
+    Open(PathBuf),
 }
 
 /// Whether the screen follows the services.

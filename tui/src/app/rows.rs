@@ -11,6 +11,7 @@ use crate::view::{
     routes::{RouteRow, route_rows},
     services::ServiceRow,
     snapshots::SnapshotRow,
+    stacks::{StackRow, stack_rows},
 };
 
 /// Rows that stand in the state as they are, or are made of it.
@@ -65,6 +66,12 @@ impl App {
             zone: self.zone.clone(),
         });
         rows.collect()
+    }
+
+    /// The lines of a snapshot file's stacks.
+    pub fn stack_rows(&self) -> Rows<'_, StackRow> {
+        let opened = self.opened.as_deref();
+        opened.map_or_else(Vec::new, stack_rows).into()
     }
 
     /// Running and queued jobs of a snapshot file.

@@ -1,5 +1,7 @@
 //! What each action does to the state.
 
+use std::path::PathBuf;
+
 use ax_wire::frame::Capture;
 
 use super::{App, Pace, Request};
@@ -111,6 +113,15 @@ impl App {
         self.lane = Some(self.table(panel).selected()?.clone());
         self.mode = Mode::Lane;
         None
+    }
+
+    /// Asks for the selected snapshot to be shown.
+    pub fn open_selected_snapshot(&mut self) -> Option<Request> {
+        let selected = self.table(Panel::Snapshots).selected()?;
+        let view = self.view.as_ref()?;
+        let mut snapshots = view.snapshots.iter();
+        let snapshot = snapshots.find(|snapshot| snapshot.id.to_string() == *selected)?;
+        Some(Request::Open(PathBuf::from(&snapshot.path)))
     }
 
     /// Shows the selected service, on the overview.

@@ -7,24 +7,16 @@ use std::{
     path::Path,
 };
 
-use ax_agent::symbol::{OWN_PROGRAM, Symbolizer};
-
 use super::{Failure, print};
 use crate::{format::printable, opened::Opened};
 
-/// Reads a snapshot, and names its stacks where its writer could not: a service that wrote it itself leaves addresses.
-/// The file stays as it is.
+/// Reads a snapshot.
 ///
 /// # Errors
 ///
 /// It cannot be read, or is none.
 pub fn open(path: &Path) -> Result<Opened, Failure> {
-    let opened = Opened::read(path);
-    let mut opened = opened.map_err(|error| Failure::BadData(printable(&error.to_string())))?;
-    if let Some(incident) = &mut opened.snapshot.incident {
-        Symbolizer::new(OWN_PROGRAM).name_here(&mut incident.stacks);
-    }
-    Ok(opened)
+    Opened::read(path).map_err(|error| Failure::BadData(printable(&error.to_string())))
 }
 
 /// Writes text to a file, or to the standard output where none is named.

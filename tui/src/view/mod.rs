@@ -29,6 +29,7 @@ mod process;
 pub mod routes;
 pub mod services;
 pub mod snapshots;
+pub mod stacks;
 pub mod types;
 mod workers;
 
