@@ -11,6 +11,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
+use ax_wire::incident::Reason;
 use serde_json::Value;
 use support::{Guarded, ax_agent, ax_top, eventually, run_to_end};
 
@@ -206,4 +207,30 @@ fn a_socket_folder_of_another_owner_is_refused_with_advice() {
     let said = stderr(&output);
     assert!(said.contains("belongs to user 65534"), "{said}");
     assert!(said.contains("AX_SOCKET"), "{said}");
+}
+
+/// F100: one archive of a service as it is now, to hand on.
+#[test]
+fn a_bundle_of_a_live_service_unpacks_to_a_snapshot_and_a_report() {
+    let host = Host::start();
+    let _service = host.service();
+    host.wait_for(&["live"]);
+    let archive = host.folder.path().join("bundle.tar.gz");
+    let line = format!("bundle demo -o {}", archive.display());
+    let told = stdout(&run_to_end(&mut host.ax_top(&line), 0));
+    assert!(told.contains("redacted"), "{told}");
+    let mut tar = Command::new("tar");
+    tar.current_dir(host.folder.path()).arg("xzf").arg(&archive);
+    run_to_end(&mut tar, 0);
+    let entries = fs::read_dir(host.folder.path()).expect("lists").flatten();
+    let unpacked = entries.map(|entry| entry.path());
+    let unpacked = unpacked
+        .filter(|path| path.is_dir())
+        .find(|path| path.join("report.html").is_file())
+        .expect("a folder with a report");
+    let snapshot = ax_wire::snapshot_file::read(&unpacked.join("snapshot.json")).expect("reads");
+    assert_eq!(snapshot.hello.service, "demo");
+    assert_eq!(snapshot.reason, Reason::Capture);
+    let missing = run_to_end(&mut host.ax_top("bundle nobody"), 3);
+    assert!(stderr(&missing).contains("nobody"), "{}", stderr(&missing));
 }

@@ -1,18 +1,28 @@
-//! A snapshot is read, on the real binary: the file that must be read for ever, what each command makes of it, files that
+//! A snapshot is read, on the real binary: the files that must be read for ever, what each command makes of them, files that
 //! are none, and the report in a browser. What a page or a trace holds in detail is tested beside their code.
 
+#[path = "reading/browser.rs"]
+mod browser;
 mod support;
 
 use std::{
     fs::{self, File},
-    io::Read as _,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
 
-use ax_wire::{event::StallKind, snapshot_file};
+use ax_agent::symbol::{
+    fold::{culprit, fold},
+    progress::{Progress, progress},
+};
+use ax_wire::{
+    event::StallKind,
+    incident::Snapshot,
+    snapshot_file,
+    stack::{StackEnd, StackProof},
+};
 use serde_json::Value;
-use support::{ax_top, find_program, run_to_end};
+use support::{ax_top, run_to_end};
 
 /// See `exit::BAD_DATA` of `ax-top`.
 const BAD_DATA: i32 = 65;
@@ -20,16 +30,24 @@ const BAD_DATA: i32 = 65;
 /// Wrong usage.
 const USAGE: i32 = 64;
 
-const COMMANDS: [&str; 5] = [
+const COMMANDS: [&str; 8] = [
     "report FILE",
     "export FILE --format perfetto",
     "export FILE --format otlp-json",
+    "export FILE --format collapsed",
+    "export FILE --format speedscope",
     "open FILE",
+    "symbolize FILE",
     "bundle FILE -o OUT",
 ];
 
 fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/snapshot-v1.json")
+}
+
+/// One with stacks and what the flight recorder held.
+fn with_stacks() -> PathBuf {
+    fixture().with_file_name("snapshot-v1-stacks.json")
 }
 
 /// Runs `ax-top`, `FILE` and `OUT` in its arguments replaced; no agent is there.
@@ -64,6 +82,67 @@ fn the_fixture_is_read_for_ever() {
     assert!(snapshot.history.len() >= 60);
     let types = snapshot.types.iter();
     assert!(types.filter(|of| of.run.is_some()).count() >= 5);
+}
+
+#[test]
+fn the_fixture_with_stacks_is_read_for_ever() {
+    let snapshot = snapshot_file::read(&with_stacks()).expect("every later ax reads it");
+    assert_eq!(snapshot.version, 1);
+    let incident = snapshot.incident.expect("has one");
+    assert_eq!(incident.stacks.len(), 2);
+    for stack in &incident.stacks {
+        assert_eq!(stack.stall, incident.stalls[0].id);
+        assert_eq!(
+            (stack.proof, stack.end),
+            (StackProof::SamePoll, StackEnd::Root)
+        );
+        let found = culprit(stack).expect("the demo's own");
+        assert_eq!(found.name, "ax_demo::fault::Block::start::{{closure}}");
+        assert_eq!(found.line, Some(53));
+    }
+    let both = (&incident.stacks[0], &incident.stacks[1]);
+    assert_eq!(progress(both.0, both.1), Some(Progress::None));
+    let recorder = incident.recorder.expect("what it held");
+    assert_eq!(recorder.events.len(), 162);
+    assert!(recorder.events.is_sorted_by_key(|event| event.at_mono_ns));
+    let of = recorder.events.iter().filter_map(|event| event.of);
+    assert!(
+        of.max()
+            .is_some_and(|most| (most as usize) < recorder.names.len())
+    );
+}
+
+/// Each format on the file with stacks, by what a reader of that format looks at first.
+#[test]
+fn every_format_holds_the_stacks_or_the_jobs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let exported = |format: &str| {
+        let line = format!("export FILE --format {format}");
+        let output = run(&line, &with_stacks(), folder.path(), 0);
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let collapsed = exported("collapsed");
+    for line in collapsed.lines() {
+        assert!(line.starts_with("worker 0;"), "{line}");
+        assert!(line.ends_with(";__clock_nanosleep 1"), "{line}");
+    }
+    assert_eq!(collapsed.lines().count(), 2);
+    let json = |text: String| -> Value { serde_json::from_str(&text).expect("one JSON value") };
+    let speedscope = json(exported("speedscope"));
+    assert_eq!(speedscope["profiles"][0]["name"], "worker 0");
+    let perfetto = json(exported("perfetto"));
+    let events = perfetto["traceEvents"].as_array().expect("an array");
+    assert!(
+        events
+            .iter()
+            .any(|event| event["name"] == "stall fault_block")
+    );
+    let printed = run("symbolize FILE", &with_stacks(), folder.path(), 0);
+    let printed = String::from_utf8(printed.stdout).expect("text");
+    assert!(
+        printed.contains("-> ax_demo::fault::Block::start"),
+        "{printed}"
+    );
 }
 
 #[test]
@@ -117,6 +196,32 @@ fn a_bundle_is_named_after_its_snapshot_and_unpacks_with_tar() {
     for file in ["README.txt", "report.html", "trace.json"] {
         assert!(unpacked.join(file).is_file(), "{file}");
     }
+}
+
+/// The paths are shortened, and still tell whose code it is.
+#[test]
+fn a_redacted_stack_names_the_same_function() {
+    let folder = tempfile::tempdir().expect("a folder");
+    run("bundle FILE -o OUT", &with_stacks(), folder.path(), 0);
+    let mut tar = Command::new("tar");
+    tar.current_dir(folder.path()).arg("xzf").arg("out");
+    run_to_end(&mut tar, 0);
+    let unpacked = folder
+        .path()
+        .join("ax-bundle-snapshot-v1-stacks/snapshot.json");
+    let text = fs::read_to_string(&unpacked).expect("reads");
+    assert!(!text.contains("/opt/build"), "where it was built");
+    let redacted = snapshot_file::read(&unpacked).expect("reads");
+    let whole = snapshot_file::read(&with_stacks()).expect("reads");
+    let lines = |snapshot: &Snapshot| {
+        let stacks = &snapshot.incident.as_ref().expect("has one").stacks;
+        fold(&stacks[0]).len()
+    };
+    assert_eq!(lines(&redacted), lines(&whole));
+    let incident = redacted.incident.expect("has one");
+    let found = culprit(&incident.stacks[0]).expect("the demo's own");
+    assert_eq!(found.name, "ax_demo::fault::Block::start::{{closure}}");
+    assert_eq!(found.file.as_deref(), Some("demo/src/fault.rs"));
 }
 
 /// Each file with a part of what is said of it.
@@ -188,7 +293,8 @@ fn hostile(value: &mut Value) {
             for (key, value) in all {
                 match value {
                     Value::String(text)
-                        if ["name", "service", "lane", "place"].contains(&key.as_str()) =>
+                        if ["name", "service", "lane", "place", "file", "path"]
+                            .contains(&key.as_str()) =>
                     {
                         text.push_str("\u{1b}[2J\u{7}<script>alert(1)</script>");
                     }
@@ -204,7 +310,7 @@ fn hostile(value: &mut Value) {
 fn no_escape_of_a_hostile_service_reaches_an_output() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut snapshot =
-        serde_json::from_slice(&fs::read(fixture()).expect("reads")).expect("is JSON");
+        serde_json::from_slice(&fs::read(with_stacks()).expect("reads")).expect("is JSON");
     hostile(&mut snapshot);
     let file = folder.path().join("hostile\u{1b}[2J.json");
     fs::write(&file, snapshot.to_string()).expect("writes");
@@ -227,67 +333,5 @@ fn without_a_terminal_open_says_what_to_use() {
         said(&output).contains("use ax-top report"),
         "{}",
         said(&output)
-    );
-}
-
-/// Loads a page in a headless browser of a given width; returns what its console said.
-fn browse(browser: &Path, page: &Path, width: u32, picture: &Path) -> String {
-    let profile = tempfile::tempdir().expect("a folder");
-    let mut command = Command::new(browser);
-    command.args([
-        "--headless",
-        "--disable-gpu",
-        "--hide-scrollbars",
-        "--enable-logging=stderr",
-    ]);
-    command.args([
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--no-first-run",
-    ]);
-    // Whatever a page asks for goes nowhere; the container of a test has no user namespaces for the sandbox.
-    command.args(["--host-resolver-rules=MAP * ~NOTFOUND", "--no-sandbox"]);
-    command.arg(format!("--user-data-dir={}", profile.path().display()));
-    command.arg(format!("--window-size={width},2000"));
-    command.arg(format!("--screenshot={}", picture.display()));
-    command.arg(format!("file://{}", page.display()));
-    let output = run_to_end(&mut command, 0);
-    let console = said(&output);
-    let lines = console.lines().filter(|line| line.contains(":CONSOLE"));
-    lines.collect::<Vec<_>>().join("\n")
-}
-
-/// Width and height of a PNG.
-fn size(picture: &Path) -> (u32, u32) {
-    let mut head = [0; 24];
-    let mut file = File::open(picture).expect("there is a picture");
-    file.read_exact(&mut head).expect("has a header");
-    let number = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().expect("four bytes"));
-    (number(16), number(20))
-}
-
-#[test]
-fn a_browser_shows_the_report_without_a_complaint_or_a_request() {
-    let Some(browser) = find_program("chromium") else {
-        return;
-    };
-    let folder = tempfile::tempdir().expect("a folder");
-    let page = folder.path().join("page.html");
-    let output = run("report FILE", &fixture(), folder.path(), 0);
-    let html = String::from_utf8(output.stdout).expect("is text");
-    fs::write(&page, &html).expect("writes");
-    for width in [360, 1280] {
-        let picture = folder.path().join(format!("{width}.png"));
-        assert_eq!(browse(&browser, &page, width, &picture), "", "{width}");
-        assert_eq!(size(&picture).0, width);
-    }
-    // The same page with what it must never have: its own policy refuses it, and this test would see it.
-    let attack = "<img src='http://x.test/a.png'><script>1</script></body>";
-    fs::write(&page, html.replace("</body>", attack)).expect("writes");
-    let picture = folder.path().join("attack.png");
-    let console = browse(&browser, &page, 1280, &picture);
-    assert!(
-        console.matches("Content Security Policy").count() >= 2,
-        "{console}"
     );
 }

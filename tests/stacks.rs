@@ -1,11 +1,15 @@
 //! What the stack of a blocked worker says: ways to block, flavors of runtime, jobs and plain tasks, in a service that is
 //! this binary once more (see [`service`]), and names from the real reader process.
 //!
-//! `cargo test --release --test stacks -- --nocapture` prints the table; `AX_FULL=1` adds builds without debug information
-//! and ten thousand stacks under churn.
+//! `cargo test --release -p ax --test stacks -- --nocapture` prints the table; `AX_FULL=1` adds builds without debug information
+//! and ten thousand stacks under churn, and `AX_BLESS=1` keeps both in `tests/results/`.
 
+#[path = "stacks/debug_files.rs"]
+mod debug_files;
 #[path = "stacks/fake_agent.rs"]
 mod fake_agent;
+#[path = "stacks/incident.rs"]
+mod incident;
 #[path = "stacks/kinds.rs"]
 mod kinds;
 #[path = "stacks/service.rs"]
@@ -13,22 +17,24 @@ mod service;
 mod support;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     env, fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::Instant,
 };
 
 use ax_agent::symbol::{Symbolizer, fold::culprit};
 use ax_wire::{
-    RuntimeId, snapshot_file,
+    RuntimeId,
     stack::{StackProof, ThreadStack},
 };
 use fake_agent::{FakeAgent, Told};
 use kinds::Kind;
 use service::{Cell, MODE_ENV, Mode};
-use support::{Guarded, ax_agent, ax_top, eventually, find_program, full, run_to_end};
+use support::{Guarded, find_program, full, record::Record};
+
+/// The command behind the result files.
+const HOW: &str = "AX_FULL=1 AX_BLESS=1 cargo test --release -p ax --test stacks -- --nocapture";
 
 /// Not a test of its own: the service that the other tests start.
 #[test]
@@ -128,38 +134,48 @@ fn judge(kind: Kind, stacks: Option<&Vec<ThreadStack>>) -> (String, bool) {
 }
 
 /// Prints the table of one build and fails where a cell is wrong.
-fn check(build: &str, stacks: &Stacks, with_lines: bool) {
-    println!("\nbuild: {build}; `?`: no wrapped poll to compare, the stack is labelled");
-    print!("{:<16}", "blocked in");
-    for (title, ..) in Cell::columns() {
-        print!("{title:<26}");
-    }
-    let (mut wrong, mut last) = (Vec::new(), None);
-    for (cell, id) in Cell::all().zip(1..) {
-        if last != Some(cell.kind) {
-            print!("\n{:<16}", cell.kind.title());
-            last = Some(cell.kind);
+fn check(build: &str, stacks: &Stacks, with_lines: bool, record: &mut Record) {
+    record.line(format!("\nbuild: {build}"));
+    let row = |first: &str, cells: &[String]| {
+        let cells: Vec<_> = cells.iter().map(|cell| format!("{cell:<26}")).collect();
+        format!("{first:<16}{}", cells.concat())
+    };
+    let columns = Cell::columns().map(|(title, ..)| title.to_owned());
+    record.line(row("blocked in", &columns));
+    let mut wrong = Vec::new();
+    let mut cells = Cell::all().zip((1..).map(RuntimeId)).peekable();
+    while let Some(&(Cell { kind, .. }, _)) = cells.peek() {
+        let mut said = Vec::new();
+        while let Some((cell, id)) = cells.next_if(|(cell, _)| cell.kind == kind) {
+            let stacks = stacks.get(&id);
+            let (text, right) = judge(cell.kind, stacks);
+            if !right || text.contains(':') != with_lines {
+                wrong.push((cell, text.clone(), stacks));
+            }
+            said.push(text);
         }
-        let stacks = stacks.get(&RuntimeId(id));
-        let (text, right) = judge(cell.kind, stacks);
-        print!("{text:<26}");
-        if !right || text.contains(':') != with_lines {
-            wrong.push((cell, text, stacks));
-        }
+        record.line(row(kind.title(), &said));
     }
-    println!();
     assert!(wrong.is_empty(), "{build}: {wrong:#?}");
     let held_up = stacks.values().flatten().map(|stack| stack.held_up_ns);
     let longest_ns = held_up.max().expect("stacks");
-    println!(
+    record.line(format!(
         "longest hold-up of a thread: {:.1} us",
         longest_ns as f64 / 1e3
-    );
+    ));
 }
 
 #[test]
 fn the_stack_names_the_users_function_however_it_blocks() {
-    check("line tables", &matrix(&own_binary(), None), true);
+    let mut record = Record::new("stacks.txt", HOW);
+    record.line("The function that the stack of a blocked worker names, and its line.");
+    record.line("`?`: no wrapped poll to compare before and after, and the stack is labelled so.");
+    check(
+        "line tables",
+        &matrix(&own_binary(), None),
+        true,
+        &mut record,
+    );
     if !full() {
         return;
     }
@@ -179,8 +195,9 @@ fn the_stack_names_the_users_function_however_it_blocks() {
         assert!(stripped.expect("strip starts").success());
         let later = (option == "--strip-all").then(own_binary);
         let stacks = matrix(&copy, later.as_deref());
-        check(build, &stacks, later.is_some());
+        check(build, &stacks, later.is_some(), &mut record);
     }
+    record.finish();
 }
 
 /// Jobs of two kinds end at about the time when their stack is taken: a stack that is kept shows the job that it is said
@@ -220,93 +237,15 @@ fn no_stack_is_kept_of_a_job_that_had_moved_on() {
         without_function += usize::from(!shows(&task));
         checked += 1;
     }
-    println!(
+    let mut record = Record::new("stacks-churn.txt", HOW);
+    record.line(format!(
         "{checked} stacks under churn: none of another job, {without_function} at the edge of their own"
-    );
+    ));
     assert!(
         without_function * 20 < checked,
         "{without_function} of {checked}"
     );
-}
-
-/// The whole way: the agent writes the snapshot, then the names into it, of both stacks; and `ax-top symbolize` reads it.
-#[test]
-fn the_snapshot_of_an_incident_gets_the_names() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let socket = folder.path().join("run/agent.sock");
-    let snapshots = folder.path().join("snapshots");
-    let mut agent = ax_agent(&socket);
-    agent
-        .arg("--snapshots")
-        .arg(&snapshots)
-        .args(["--log", "warn"]);
-    let _agent = Guarded(agent.spawn().expect("the agent starts"));
-    eventually("the agent's socket", || socket.exists().then_some(()));
-    let _service = start_service(&own_binary(), Mode::Incident, &socket, folder.path());
-    let file = eventually("a snapshot", || {
-        let names = fs::read_dir(&snapshots).ok()?.flatten();
-        let mut paths = names.map(|entry| entry.path());
-        paths.find(|path| path.extension().is_some_and(|end| end == "json"))
-    });
-    let written = Instant::now();
-    let wrong = |stack: &ThreadStack| {
-        culprit(stack).is_none_or(|function| !function.name.ends_with("kinds::odd"))
-    };
-    let mut first_named = None;
-    let incident = eventually("names of two stacks", || {
-        let snapshot = snapshot_file::read(&file).expect("always whole");
-        let incident = snapshot.incident.expect("taken");
-        if !incident.stacks.iter().all(wrong) {
-            first_named.get_or_insert_with(|| written.elapsed());
-        }
-        let both = incident.stacks.len() == 2 && !incident.stacks.iter().any(wrong);
-        both.then_some(incident)
-    });
-    println!(
-        "names in the file {:?} after it was written, of the second stack {:?}",
-        first_named.expect("before the second"),
-        written.elapsed()
-    );
-    assert_eq!(incident.stalls.len(), 1);
-    let lines = |stack: &ThreadStack| culprit(stack).and_then(|function| function.line);
-    assert_eq!(
-        incident
-            .stacks
-            .iter()
-            .map(lines)
-            .collect::<HashSet<_>>()
-            .len(),
-        1,
-        "it does not move"
-    );
-
-    let output = folder.path().join("with-names.json");
-    let mut symbolize = ax_top(&socket);
-    symbolize
-        .arg("symbolize")
-        .arg(&file)
-        .arg("--output")
-        .arg(&output);
-    let printed = run_to_end(symbolize.arg("--with").arg(own_binary()), 0);
-    let printed = String::from_utf8(printed.stdout).expect("text");
-    assert!(printed.contains("-> stacks::kinds::odd"), "{printed}");
-    assert!(printed.contains("frames of the runtime"), "{printed}");
-    let copy = snapshot_file::read(&output).expect("a snapshot");
-    assert_eq!(
-        copy.incident.map(|incident| incident.stacks),
-        Some(incident.stacks)
-    );
-    for (with, why) in [
-        (env!("CARGO_BIN_EXE_ax-agent"), "another build"),
-        ("/etc/passwd", "no ELF file"),
-        ("/nonexistent", "cannot be opened"),
-    ] {
-        let mut symbolize = ax_top(&socket);
-        let refused = run_to_end(
-            symbolize.arg("symbolize").arg(&file).args(["--with", with]),
-            65,
-        );
-        let said = String::from_utf8(refused.stderr).expect("text");
-        assert!(said.contains(why), "{with}: {said}");
+    if full() {
+        record.finish();
     }
 }

@@ -1,10 +1,12 @@
-//! `ax-top demo` on a real terminal: a pseudo terminal whose output is read as a terminal would read it. What belongs here
+//! `ax-top` on a real terminal: a pseudo terminal whose output is read as a terminal would read it. What belongs here
 //! is what a test in memory cannot show: that figures come, keys arrive, and the terminal is given back as it was.
 
 mod support;
 
 use std::{
+    ffi::OsStr,
     io::{Read as _, Write},
+    path::Path,
     sync::{Arc, Mutex},
     thread,
 };
@@ -15,7 +17,7 @@ use portable_pty::{
 use rustix::process::{Pid, Signal, kill_process};
 use support::{eventually, http};
 
-/// A terminal with `ax-top demo` in it; ended, by its id, with the test.
+/// A terminal with `ax-top` in it; ended, by its id, with the test.
 struct Terminal {
     screen: Arc<Mutex<vt100::Parser>>,
     keys: Box<dyn Write + Send>,
@@ -33,7 +35,12 @@ struct Terminal {
 struct Modes(String);
 
 impl Terminal {
-    fn open(width: u16, height: u16) -> Self {
+    /// With `ax-top demo` in it.
+    fn demo(width: u16, height: u16) -> Self {
+        Self::start(&["demo".as_ref()], width, height)
+    }
+
+    fn start(arguments: &[&OsStr], width: u16, height: u16) -> Self {
         let size = PtySize {
             rows: height,
             cols: width,
@@ -44,7 +51,7 @@ impl Terminal {
         let modes_before = modes(&*pair.master);
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_ax-top"));
-        command.arg("demo");
+        command.args(arguments);
         command.env("TERM", "xterm-256color");
         command.env("LC_ALL", "C.UTF-8");
         command.env("TMPDIR", folder.path());
@@ -149,7 +156,7 @@ fn modes(terminal: &dyn MasterPty) -> Modes {
 
 #[test]
 fn keys_arrive_a_stall_is_named_and_q_gives_the_terminal_back() {
-    let mut terminal = Terminal::open(120, 40);
+    let mut terminal = Terminal::demo(120, 40);
     terminal.shows(&["demo", "live", "send_push", "save_order", "run/limit"]);
     assert_ne!(
         modes(&*terminal.master),
@@ -193,8 +200,24 @@ fn keys_arrive_a_stall_is_named_and_q_gives_the_terminal_back() {
 
 #[test]
 fn a_signal_ends_it_in_the_same_order() {
-    let terminal = Terminal::open(80, 24);
+    let terminal = Terminal::demo(80, 24);
     terminal.shows(&["live", "push", "run/limit"]);
     kill_process(terminal.pid(), Signal::TERM).expect("it runs");
+    assert!(terminal.ends_in_order().success());
+}
+
+/// A file is browsed on the same screens, without an agent.
+#[test]
+fn a_snapshot_is_browsed() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/snapshot-v1-stacks.json");
+    let mut terminal = Terminal::start(&["open".as_ref(), file.as_ref()], 120, 40);
+    terminal.shows(&[
+        "snapshot-v1-stacks.json",
+        "CRITICAL  stall",
+        "task fault_block started demo/src/fault.rs",
+    ]);
+    terminal.press("2");
+    terminal.shows(&["[2 Lanes", "GET /rate", "partner"]);
+    terminal.press("q");
     assert!(terminal.ends_in_order().success());
 }

@@ -113,6 +113,7 @@ mod job_ref;
 mod lane;
 mod ledger;
 pub mod limit;
+pub mod load;
 #[cfg(test)]
 mod model;
 mod order;

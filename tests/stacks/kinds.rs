@@ -19,7 +19,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
+use rustix::{
+    fs::{CWD, Mode, OFlags, mkfifoat},
+    time::{ClockId, clock_gettime},
+};
 
 /// Names the folder for the pipes.
 pub const FOLDER_ENV: &str = "AX_STACKS_FOLDER";
@@ -29,6 +32,14 @@ pub const ALIASES: &str = "aliases";
 
 /// How long each blocks, or computes.
 pub const BLOCK: Duration = Duration::from_millis(250);
+
+/// What this thread has computed: on a busy machine less than the time that goes by. No function, which would be the user's
+/// innermost one where the stack is taken in it.
+macro_rules! on_cpu {
+    () => {
+        Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).expect("is not negative")
+    };
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -129,9 +140,9 @@ fn sleeps() {
 
 #[inline(never)]
 fn computes() {
-    let until_ns = on_cpu_ns() + BLOCK.as_nanos();
+    let until = on_cpu!() + BLOCK;
     let mut number = 7_u64;
-    while on_cpu_ns() < until_ns {
+    while on_cpu!() < until {
         for factor in 0..500_000_u64 {
             number = number.rotate_left(5) ^ factor.wrapping_mul(0x9e37_79b9);
         }
@@ -165,8 +176,8 @@ fn resolves_a_name() {
 
 #[inline(never)]
 fn serializes(value: &serde_json::Value) {
-    let until_ns = on_cpu_ns() + BLOCK.as_nanos();
-    while on_cpu_ns() < until_ns {
+    let until = on_cpu!() + BLOCK;
+    while on_cpu!() < until {
         hint::black_box(serde_json::to_string(value).expect("is JSON"));
     }
 }
@@ -195,13 +206,6 @@ fn blocks_on() {
     {
         thread::park();
     }
-}
-
-/// What this thread has computed: on a busy machine less than the time that goes by.
-fn on_cpu_ns() -> u128 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    let time = Duration::try_from(time).expect("is not negative");
-    time.as_nanos()
 }
 
 struct Unpark(Thread);

@@ -1,6 +1,13 @@
 //! The service whose stacks are looked at.
 
-use std::{convert::Infallible, io, time::Duration};
+use std::{
+    convert::Infallible,
+    env, io,
+    path::Path,
+    process,
+    sync::{Arc, Barrier},
+    time::Duration,
+};
 
 use ax_probe::Probe;
 use ax_scheduler::Scheduler;
@@ -22,6 +29,8 @@ pub enum Mode {
     Churn,
     /// One job that blocks for long.
     Incident,
+    /// As many as there are workers.
+    Wedged,
 }
 
 impl Mode {
@@ -30,6 +39,7 @@ impl Mode {
             Self::Matrix => "matrix",
             Self::Churn => "churn",
             Self::Incident => "incident",
+            Self::Wedged => "wedged",
         }
     }
 }
@@ -114,7 +124,10 @@ pub fn run(mode: &str) {
         churn();
     }
     if mode == Mode::Incident.name() {
-        incident();
+        incident(1);
+    }
+    if mode == Mode::Wedged.name() {
+        incident(WORKERS_OF_INCIDENT);
     }
     let probes: Vec<Probe> = Cell::all().map(Cell::run).collect();
     for probe in probes {
@@ -165,29 +178,45 @@ fn churn() -> ! {
     })
 }
 
-/// A job that blocks until after its second stack, then nothing more, until the process is ended.
-fn incident() -> ! {
+/// Of the runtime that has the incident.
+pub const WORKERS_OF_INCIDENT: usize = 2;
+
+/// Jobs at once that block until after their second stack, then nothing more, until the process is ended.
+fn incident(jobs: usize) -> ! {
     let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(2).enable_all();
+    builder.worker_threads(WORKERS_OF_INCIDENT).enable_all();
     let runtime = ax_probe::configure(&mut builder)
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let _probe = Probe::builder("stacks")
+        // Of a name of its own, so that no service before it has used up its snapshots.
+        let name = format!("stacks-{}", process::id());
+        let folder = env::var_os(kinds::FOLDER_ENV).expect("set by the test");
+        let _probe = Probe::builder(name)
+            .snapshot_dir(Path::new(&folder).join("snapshots"))
             .quiet_start(Duration::ZERO)
             .stacks(true)
             .install()
             .expect("a runtime");
         let ax = Scheduler::new();
-        let lane = ax.lane("work").limit(1).open().expect("valid settings");
+        let lane = ax.lane("work").limit(jobs).open().expect("valid settings");
         // Until the agent has greeted the probe.
         sleep(Duration::from_millis(500)).await;
-        let job = ax.job("blocking_job", |_| async {
-            kinds::odd(Duration::from_millis(1_200));
-            Ok::<_, Infallible>(())
-        });
-        let job = job.lane(&lane).submit().expect("the lane has room");
-        job.await.expect("no panic");
+        let together = Arc::new(Barrier::new(jobs));
+        let jobs: Vec<_> = (0..jobs)
+            .map(|_| {
+                let together = Arc::clone(&together);
+                let job = ax.job("blocking_job", |_| async move {
+                    together.wait();
+                    kinds::odd(Duration::from_millis(1_200));
+                    Ok::<_, Infallible>(())
+                });
+                job.lane(&lane).submit().expect("the lane has room")
+            })
+            .collect();
+        for job in jobs {
+            job.await.expect("no panic");
+        }
         loop {
             sleep(Duration::from_secs(1)).await;
         }

@@ -6,6 +6,7 @@
     reason = "each test binary compiles its own copy and uses a part of it"
 )]
 
+pub mod record;
 pub mod watched;
 
 use std::{
@@ -151,6 +152,13 @@ impl Viewer {
         Self {
             lines: BufReader::new(stream),
         }
+    }
+
+    pub fn send(&mut self, frame: &ToAgent) {
+        let mut line = Vec::new();
+        encode(frame, &mut line).expect("encodes");
+        let stream = self.lines.get_mut();
+        stream.write_all(&line).expect("the agent reads");
     }
 
     pub fn next_frame(&mut self) -> ToViewer {

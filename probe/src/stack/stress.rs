@@ -1,6 +1,7 @@
 //! Stacks of threads that are in the middle of what a signal must not disturb.
 //!
-//! `AX_FULL=1 cargo test --release -p ax-probe stack::stress -- --nocapture` takes 200,000 and prints what they cost.
+//! `AX_FULL=1 cargo test --release -p ax-probe stack::stress -- --nocapture` takes 250,000 and prints what they cost;
+//! `AX_BLESS=1` keeps that in `tests/results/`.
 
 #![expect(
     unsafe_code,
@@ -24,11 +25,19 @@ use std::{
 
 use ax_wire::stack::StackEnd;
 
+#[path = "../../../tests/support/record.rs"]
+mod record;
+
+use self::record::Record;
 use super::{
     Taken, Untaken,
     capture::{MAX_STACK_BYTES, Signal},
     taker::{TAKER, own_stack, take},
 };
+
+/// The command behind the result files.
+const HOW: &str =
+    "AX_FULL=1 AX_BLESS=1 cargo test --release -p ax-probe stack::stress -- --nocapture";
 
 /// A thread that does one thing again and again.
 struct Target {
@@ -267,10 +276,15 @@ fn percentile_us(sorted_ns: &[u64], share: f64) -> f64 {
 #[test]
 fn nothing_breaks_in_the_middle_of_malloc_panic_dlopen_fork_and_spawn() {
     let wanted = if full() { 50_000 } else { 500 };
-    println!(
+    let mut record = Record::new("stacks-stress.txt", HOW);
+    record.line("Stacks of a thread in the middle of a loop, without a deadlock or a crash. Held up: in the handler.");
+    record.line(
+        "Whole: from the request to the unwound stack, the search for new libraries included.",
+    );
+    record.line(format!(
         "{:<10} {:>8} {:>10} {:>8} {:>8} {:>22} {:>22}",
         "loop", "stacks", "no answer", "to root", "< 6", "held up p50/p99 us", "whole p50/p99 us"
-    );
+    ));
     let loops: [(&str, fn()); 5] = [
         ("malloc", allocate),
         ("panic", unwind_a_panic),
@@ -307,7 +321,7 @@ fn nothing_breaks_in_the_middle_of_malloc_panic_dlopen_fork_and_spawn() {
         held_up.sort_unstable();
         whole.sort_unstable();
         let percent = |count: usize| count as f64 * 100.0 / wanted as f64;
-        println!(
+        record.line(format!(
             "{name:<10} {wanted:>8} {no_answer:>10} {:>7.1}% {:>7.1}% {:>12.1} / {:>6.1} {:>13.1} / {:>7.1}",
             percent(to_root),
             percent(short),
@@ -315,11 +329,14 @@ fn nothing_breaks_in_the_middle_of_malloc_panic_dlopen_fork_and_spawn() {
             percentile_us(&held_up, 0.99),
             percentile_us(&whole, 0.5),
             percentile_us(&whole, 0.99),
-        );
+        ));
         assert!(
             to_root * 10 > wanted * 9,
             "{name}: {to_root} of {wanted} to the root"
         );
+    }
+    if full() {
+        record.finish();
     }
 }
 
@@ -328,26 +345,38 @@ fn nothing_breaks_in_the_middle_of_malloc_panic_dlopen_fork_and_spawn() {
 fn a_copy_takes_microseconds() {
     let _one_at_a_time = TAKER.lock();
     let signal = Signal::install().expect("a free signal");
+    let mut record = Record::new("stacks-cost.txt", HOW);
+    record.line("Copying the registers and the stack of a thread. Handler: how long the thread was held up.");
     for (name, function) in [
         ("sleeps", sleep_a_little as fn()),
         ("computes", compute_a_little),
     ] {
         let target = Target::start(function);
-        let mut times = Vec::new();
+        let (mut times, mut held_up) = (Vec::new(), Vec::new());
         for _ in 0..if full() { 5_000 } else { 200 } {
             let began = Instant::now();
             if let Ok(copied) = signal.copy_stack(target.tid, &target.stack) {
                 times.push(began.elapsed().as_nanos() as u64);
-                drop(copied);
+                held_up.push(copied.held_up_ns());
             }
             thread::sleep(Duration::from_micros(200));
         }
         times.sort_unstable();
-        let (p50, p99) = (percentile_us(&times, 0.5), percentile_us(&times, 0.99));
-        println!(
-            "signal to copy, thread {name}: p50 {p50:.1} us, p99 {p99:.1} us, {}",
-            times.len()
-        );
+        held_up.sort_unstable();
+        let figures = |sorted_ns: &[u64]| {
+            let of = |share| percentile_us(sorted_ns, share);
+            format!("p50 {:.1} us, p99 {:.1} us", of(0.5), of(0.99))
+        };
+        record.line(format!(
+            "thread {name:<9} {:>5} times  handler {}  signal to copy {}",
+            times.len(),
+            figures(&held_up),
+            figures(&times)
+        ));
+        let p50 = percentile_us(&times, 0.5);
         assert!(p50 < 5_000.0, "{p50} us");
+    }
+    if full() {
+        record.finish();
     }
 }

@@ -26,7 +26,7 @@ pub fn section(opened: &Opened) -> Markup {
             h2 { "Flame graph" }
             p.quiet {
                 "Outermost first. Grey: the runtime, tokio and the standard library, folded. Framed: the function to look at. "
-                "The names in full: ax-top export --format collapsed or speedscope."
+                "Every function: " code { "ax-top export --format collapsed" } ", or " code { "speedscope" } "."
             }
             div.level { (root.draw()) }
         }

@@ -54,7 +54,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// The file that was named, or one that is taken now of the service of that name.
 fn snapshot_path(what: &str) -> Result<PathBuf, Failure> {
     let path = Path::new(what);
-    if path.exists() || what.contains('/') {
+    // A folder may be called like a service, and often is: that of its sources.
+    if what.contains('/') || (path.exists() && !path.is_dir()) {
         return Ok(path.to_owned());
     }
     let mut taken = None;
