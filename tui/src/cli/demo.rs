@@ -5,6 +5,7 @@ use std::{ffi::OsString, path::Path, time::Duration};
 use ax_wire::{
     alert::Alert,
     incident::SnapshotSummary,
+    verdict::Verdict,
     view::{LaneView, ServiceView},
 };
 use serde::Serialize;
@@ -29,17 +30,60 @@ const FIRST_SAMPLE_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Without a screen: let it run, then say how it was
-    #[arg(long)]
+    #[arg(long, group = "without a screen")]
     headless: bool,
     /// Run for so long, from the first sample on (500ms, 5s, 2m, 1h); else until Ctrl-C
     #[arg(long = "for", value_name = "SPAN", value_parser = span::parse, requires = "headless")]
     span: Option<Duration>,
     /// Print one JSON object
-    #[arg(long, requires = "headless")]
+    #[arg(long, requires = "without a screen")]
     json: bool,
+    /// Let something go wrong, after a quiet time (`--list-faults` says what)
+    #[arg(long, value_name = "NAME")]
+    fault: Option<String>,
+    /// How long all goes well before the fault begins; 15s unless set
+    #[arg(long, value_name = "SPAN", value_parser = span::parse, requires = "fault")]
+    after: Option<Duration>,
+    /// How long the fault goes on; to the end unless set
+    #[arg(long, value_name = "SPAN", value_parser = span::parse, requires = "fault")]
+    lasting: Option<Duration>,
+    /// Set a number of the fault
+    #[arg(long = "set", value_name = "NUMBER=VALUE", requires = "fault")]
+    numbers: Vec<String>,
+    /// Say what can go wrong, with the verdict that each fault leads to and its numbers
+    #[arg(long, group = "without a screen", conflicts_with_all = ["fault", "pass_on"])]
+    list_faults: bool,
     /// Arguments of the demo service, after `--` (`ax-top demo-service --help` lists them)
     #[arg(last = true, value_name = "SERVICE ARGUMENTS")]
     pass_on: Vec<OsString>,
+}
+
+impl Arguments {
+    /// The arguments of a demo service that prints its gallery of faults, where that is what is asked for.
+    pub fn list_faults(&self) -> Option<Vec<OsString>> {
+        let json = self.json.then_some("--json");
+        let arguments = ["--list-faults"].into_iter().chain(json);
+        self.list_faults
+            .then(|| arguments.map(OsString::from).collect())
+    }
+
+    /// The arguments of the demo service.
+    fn service(&self) -> Vec<OsString> {
+        let mut arguments = Vec::new();
+        if let Some(fault) = &self.fault {
+            arguments.extend(["--fault".into(), fault.into()]);
+        }
+        for (name, span) in [("--after-ms", self.after), ("--lasting-ms", self.lasting)] {
+            if let Some(span) = span {
+                arguments.extend([name.into(), span.as_millis().to_string().into()]);
+            }
+        }
+        for number in &self.numbers {
+            arguments.extend(["--set".into(), number.into()]);
+        }
+        arguments.extend(self.pass_on.iter().cloned());
+        arguments
+    }
 }
 
 /// What `--json` prints. Keys are only ever added.
@@ -58,7 +102,8 @@ struct Report<'a> {
     alerts: &'a [Alert],
     /// Of the demo service.
     snapshots: &'a [SnapshotSummary],
-    verdicts: [(); 0],
+    /// Of the demo service at the end, the likeliest cause first.
+    verdicts: &'a [Verdict],
     /// Where the demo service served HTTP.
     url: &'a str,
     /// Where the demo's agent listened.
@@ -80,7 +125,7 @@ impl<'a> Report<'a> {
             dropped_frames: dropped_frames(view),
             alerts: &view.alerts,
             snapshots: &view.snapshots,
-            verdicts: [],
+            verdicts: &view.diagnosis.verdicts,
             url,
             socket,
         }
@@ -124,7 +169,7 @@ pub fn run(arguments: &Arguments, glyphs: Glyphs) -> Result<(), Failure> {
 }
 
 async fn start(place: &Place, arguments: &Arguments) -> Result<Service, Failure> {
-    Service::start(place.socket(), &arguments.pass_on)
+    Service::start(place.socket(), &arguments.service())
         .await
         .map_err(|error| match error {
             StartError::Usage(_) => Failure::Usage(error.to_string()),
