@@ -2,9 +2,11 @@
 
 mod bundle;
 mod capture;
+mod check;
 mod config;
 mod dashboard;
 mod demo;
+mod diagnose;
 mod export;
 mod file;
 mod open;
@@ -41,7 +43,7 @@ use crate::{
 };
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done, 3 no such service, 64 wrong usage, 65 a file is not what it should be,
+Exit codes: 0 done, 3 no such service (of check: 0 healthy, 1 warning, 2 critical, 3 unknown), 64 wrong usage, 65 a file is not what it should be,
 69 no agent or demo service could be started,
 70 a fault of ax-top, 74 input or output failed, 75 no snapshot now: try again later, 130 interrupted
 before there was anything to say.
@@ -78,6 +80,10 @@ enum Command {
     Services(services::Arguments),
     /// Say how the services are, once
     Status(status::Arguments),
+    /// Say whether the services are healthy, as an exit code: 0 healthy, 1 warning, 2 critical, 3 unknown
+    Check(check::Arguments),
+    /// Say why a service is slow, or was when a snapshot was taken
+    Diagnose(diagnose::Arguments),
     /// Say how the services are, a line a second for each
     Watch(watch::Arguments),
     /// Say what the alert rules are, what each says of each service, and why one does not fire
@@ -193,9 +199,9 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Cli, u8> {
     }
 }
 
-fn report(result: Result<(), Failure>) -> u8 {
+fn report(result: Result<u8, Failure>) -> u8 {
     match result {
-        Ok(()) => exit::OK,
+        Ok(code) => code,
         Err(failure) if failure.is_broken_pipe() => exit::OK,
         Err(failure) => {
             // The code tells it to a script in any case.
@@ -205,12 +211,17 @@ fn report(result: Result<(), Failure>) -> u8 {
     }
 }
 
-fn run(command: Option<Command>, hooks: Hooks, wishes: &Wishes) -> Result<(), Failure> {
+/// Returns the exit code.
+fn run(command: Option<Command>, hooks: Hooks, wishes: &Wishes) -> Result<u8, Failure> {
     let settings = || Settings::load(wishes);
-    match command {
+    let done = match command {
         None => dashboard::run(&settings()?),
+        Some(Command::Check(arguments)) => {
+            return until_interrupted(check::run(&arguments)).or_else(check::unknown);
+        }
         Some(Command::Services(arguments)) => until_interrupted(services::run(&arguments)),
         Some(Command::Status(arguments)) => until_interrupted(status::run(&arguments)),
+        Some(Command::Diagnose(arguments)) => until_interrupted(diagnose::run(&arguments)),
         Some(Command::Rules(arguments)) => until_interrupted(rules::run(&arguments)),
         Some(Command::Capture(arguments)) => until_interrupted(capture::run(&arguments)),
         Some(Command::Snapshots(arguments)) => until_interrupted(snapshots::run(&arguments)),
@@ -235,7 +246,8 @@ fn run(command: Option<Command>, hooks: Hooks, wishes: &Wishes) -> Result<(), Fa
         Some(Command::Demo(_) | Command::DemoService { .. }) => Err(Failure::Unavailable(
             "this ax-top was built without the demo service (feature `demo`)".to_owned(),
         )),
-    }
+    };
+    done.map(|()| exit::OK)
 }
 
 /// Runs a command on a runtime of one thread; the client and an embedded agent end with it.
@@ -246,7 +258,9 @@ fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, F
         .block_on(command)
 }
 
-fn until_interrupted(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+fn until_interrupted<T>(
+    command: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
     block_on(async {
         let mut signals = Signals::new()?;
         tokio::select! {
