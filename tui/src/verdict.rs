@@ -1,6 +1,7 @@
 //! Verdicts in words: the same on the screen, in `ax-top diagnose` and in a report.
 
 use ax_wire::{
+    alert::Unit,
     verdict::{Culprit, Evidence, Hurt, Unsure, Verdict, VerdictId},
     view::ServiceView,
 };
@@ -92,10 +93,16 @@ pub fn hurts(verdict: &Verdict) -> Option<String> {
 
 /// `longest poll 412.0 ms (against 50.0 ms)`.
 pub fn because(evidence: &Evidence) -> String {
-    let value = figure(evidence.value, evidence.unit);
-    let against = evidence.against.map_or_else(String::new, |against| {
-        format!(" (against {})", figure(against, evidence.unit))
-    });
+    // CPUs are counted, too, and are seldom whole ones.
+    let is_whole = |value: f64| value.fract() == 0.0;
+    let shown = |value: f64| match evidence.unit {
+        Unit::Count if !is_whole(value) => format!("{value:.1}"),
+        unit => figure(value, unit),
+    };
+    let value = shown(evidence.value);
+    let against = evidence
+        .against
+        .map_or_else(String::new, |against| format!(" (against {})", shown(against)));
     printable(&format!("{} {value}{against}", evidence.what))
 }
 
