@@ -12,8 +12,14 @@ use super::{
     case::{Case, HELD},
 };
 
-/// Of the CPUs that the process may use, so many go elsewhere.
-const MUCH: f64 = 0.4;
+/// Of the CPUs that the process may use, the share that goes elsewhere: on a busy machine it gets no more.
+const MUCH: f64 = 0.2;
+
+/// Times what is usual: a service may well compute on threads of its own.
+const TIMES: f64 = 2.0;
+
+/// From this share of the CPUs on it is said whatever is usual.
+const NEARLY_ALL: f64 = 0.8;
 
 /// And of the CPU that it does use, so much.
 const MOST: f64 = 0.6;
@@ -35,7 +41,13 @@ impl Rule for CpuOutsideRuntime {
                 "the CPU time of the workers' threads, which the probe has not met yet",
             );
         };
-        let much = MUCH * case.cpus();
+        let usual = case.usual(|second| Some(f64::from(second.host.outside_cpus?)));
+        let least = MUCH * case.cpus();
+        let much = match usual {
+            Some(usual) => least.max(TIMES * usual.median),
+            None => NEARLY_ALL * case.cpus(),
+        };
+        let much = much.min(NEARLY_ALL * case.cpus());
         let each = case.held(|second| {
             let of_second = second.host.outside_cpus.map(f64::from);
             of_second.is_some_and(|cpus| cpus >= 0.75 * much)

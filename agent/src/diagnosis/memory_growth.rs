@@ -7,7 +7,7 @@ use ax_wire::{
 
 use super::{
     Rule,
-    answer::{Against as _, Answer, Finding, amount, bytes, rate},
+    answer::{Against as _, Answer, Finding, amount, bytes},
     baseline::slope,
     case::Case,
 };
@@ -147,7 +147,7 @@ fn finding(case: &Case<'_>, grown: &Grown) -> Finding {
                 .saturating_sub((grown.span_s * 1e9) as u64),
         )
         .evidence(bytes("resident memory", grown.to as u64).against(grown.from))
-        .evidence(rate("bytes a second", grown.per_second))
+        .evidence(bytes("grows in a second by", grown.per_second as u64))
         .evidence(amount("more jobs queued", queued))
         .evidence(amount("more tasks alive", tasks))
         .next(advice)

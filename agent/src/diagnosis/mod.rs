@@ -16,6 +16,7 @@ mod casebook;
 mod follows;
 mod hurt;
 mod jobs;
+mod of_snapshot;
 mod rank;
 mod stalls;
 mod words;
@@ -49,8 +50,8 @@ mod tests;
 
 use ax_wire::verdict::VerdictId;
 
-pub use self::casebook::Casebook;
 use self::{answer::Answer, case::Case};
+pub use self::{casebook::Casebook, of_snapshot::of_snapshot};
 
 /// One cause, and how it is told from the others.
 trait Rule: Sync {

@@ -88,6 +88,14 @@ fn threads_that_are_no_workers() {
         "1.6 of 2.0 CPUs are used by threads named `rayon`, outside the event loop."
     );
     assert_eq!(scene.answer(V::BusyPoll), Answer::Fine);
+    // A service that always computes there is left alone, unless hardly any CPU is left.
+    let always = |cpus: f64| {
+        let mut scene = Scene::new();
+        scene.goes_on(40, |picture| picture.outside = cpus);
+        scene.answer(V::CpuOutsideRuntime)
+    };
+    assert_eq!(always(0.9), Answer::Fine);
+    found(always(1.7));
     // The same CPU in the workers is no such thing.
     let mut scene = Scene::healthy();
     scene.goes_on(3, |picture| picture.on_cpu = 0.9);
