@@ -74,7 +74,7 @@ type Stacks = HashMap<RuntimeId, Vec<ThreadStack>>;
 /// Takes the stacks of all cells, and names them while the service lives.
 fn matrix(binary: &Path, named_later_with: Option<&Path>) -> Stacks {
     let agent = FakeAgent::start();
-    let symbolizer = symbolizer();
+    let mut symbolizer = symbolizer();
     let mut service = start_service(binary, Mode::Matrix, &agent.socket(), agent.folder());
     let mut stacks = Stacks::new();
     let mut connection = agent.accept();
@@ -98,6 +98,8 @@ fn matrix(binary: &Path, named_later_with: Option<&Path>) -> Stacks {
             symbolizer
                 .name_with(original, &mut named)
                 .expect("the same build");
+            // One that has forgotten these names: the next stack is to have none before.
+            symbolizer = self::symbolizer();
         }
         stacks.entry(runtime).or_default().extend(named);
     }

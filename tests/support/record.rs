@@ -1,5 +1,5 @@
-//! What a long test measured, printed, and under `AX_BLESS=1` kept in `tests/results/` below a line that says machine,
-//! date and commit.
+//! What a long test measured, printed, and under `AX_BLESS=1` kept in `tests/results/` below a line that says machine, how
+//! busy it was with other things, date and commit.
 
 use std::{
     env,
@@ -52,6 +52,8 @@ fn workspace() -> &'static Path {
 fn circumstances() -> String {
     let cores = thread::available_parallelism().map_or(0, usize::from);
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or_default();
     let build = if cfg!(debug_assertions) {
         "debug"
     } else {
@@ -68,7 +70,7 @@ fn circumstances() -> String {
         )
     };
     format!(
-        "{cores} cores, {}, Linux {}, {build} build, {}, commit {}",
+        "{cores} cores (load {load} before), {}, Linux {}, {build} build, {}, commit {}",
         env::consts::ARCH,
         kernel.trim(),
         says("date", &["-u", "+%F"]),
