@@ -127,6 +127,8 @@ pub struct Config {
     /// The file that `rules` and others come from: looked at once a second, and read anew when it has changed. It need not
     /// be there. `None`: what is here stays.
     pub file: Option<PathBuf>,
+    /// The state in which `file` was read.
+    pub stamp: file::Stamp,
     /// Why `file` was not taken at the start, for viewers; what is built in is in force instead.
     pub problem: Option<String>,
     /// Has `file` read anew at once, changed or not.
@@ -190,6 +192,7 @@ impl Config {
             snapshots: snapshot::Settings::in_folder(snapshot_file::default_folder().ok()),
             rules: RuleSet::default(),
             file: None,
+            stamp: file::Stamp::default(),
             problem: None,
             reload: Arc::default(),
             earlier: Vec::new(),

@@ -100,7 +100,8 @@ impl Agent {
         let stop = stop.child_token();
         let (handle, hub) = Hub::new(config.clone(), stop.clone());
         let hub = tokio::spawn(hub.run());
-        let (file, reload) = (config.file.clone(), Arc::clone(&config.reload));
+        let (file, stamp) = (config.file.clone(), config.stamp.clone());
+        let reload = Arc::clone(&config.reload);
         let server = Server {
             connections: Quota::new(config.max_connections, config.max_connections_of_user),
             long_lines: Quota::new(
@@ -117,7 +118,7 @@ impl Agent {
         };
         let reloading = async {
             match file {
-                Some(file) => reload::watch(file.into(), reload, server.hub.clone()).await,
+                Some(file) => reload::watch(file.into(), stamp, reload, server.hub.clone()).await,
                 None => std::future::pending().await,
             }
         };

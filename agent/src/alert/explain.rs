@@ -60,7 +60,9 @@ impl Book {
         // An alert outlives its figure for a while: a lane that is gone, a queue that has become short.
         let without_figure = self.active.iter().filter(|active| {
             active.alert.rule == rule.name
-                && !readings.iter().any(|reading| reading.subject == active.alert.subject)
+                && !readings
+                    .iter()
+                    .any(|reading| reading.subject == active.alert.subject)
         });
         let mut states: Vec<_> = without_figure
             .map(|active| {
@@ -74,7 +76,12 @@ impl Book {
                 Some(active) => self.of_active(active, rule, subject, now),
                 None => (Standing::Fine, below(rule, threshold, reading)),
             };
-            states.push(state(reading.subject.clone(), Some(reading.value), standing, why));
+            states.push(state(
+                reading.subject.clone(),
+                Some(reading.value),
+                standing,
+                why,
+            ));
         }
         if states.is_empty() {
             let why = if rule.subjects.is_empty() {
@@ -104,7 +111,10 @@ impl Book {
             let why = format!("silenced for {} more: {}", duration(left), silenced.reason);
             return (Standing::Silenced, why);
         }
-        match self.cooldown_left(rule, subject, now).filter(|_| !active.acted) {
+        match self
+            .cooldown_left(rule, subject, now)
+            .filter(|_| !active.acted)
+        {
             Some(left) => {
                 let why = format!(
                     "it acted less than {} ago; acts in {} if it still fires",
@@ -160,7 +170,11 @@ fn below(rule: &Rule, threshold: f64, reading: &Reading) -> String {
     let value = figure(reading.value, unit);
     let bound = figure(threshold, unit);
     let apart = (threshold - reading.value).abs();
-    let side = if rule.op.is_upwards() { "below" } else { "above" };
+    let side = if rule.op.is_upwards() {
+        "below"
+    } else {
+        "above"
+    };
     if apart == 0.0 || unit == Unit::Share {
         return format!("{value}, fires at {} {bound}", rule.op);
     }

@@ -78,24 +78,31 @@ fn read_rule(mut fields: Fields<'_, '_>, folder: Option<&Path>, set: &mut RuleSe
     let metric = fields.read("metric", |value| {
         let name = text(value)?;
         let known = Metric::all().map(Metric::name);
-        Metric::named(&name).ok_or_else(|| format!("unknown metric `{name}`{}", instead(&name, known)))
+        Metric::named(&name)
+            .ok_or_else(|| format!("unknown metric `{name}`{}", instead(&name, known)))
     });
     let op = fields.read("op", |value| one_of(&text(value)?, &Op::ALL));
     let has_threshold = fields.value("threshold").is_some();
     let severity = fields.read("severity", |value| one_of(&text(value)?, &SEVERITIES));
     let hold = fields.read("for", |value| match units::duration(&text(value)?)? {
         span if span < Duration::from_secs(1) => Err(
-            "rules are judged once a second: write `1s` or more, or leave it out to fire at once".to_owned(),
+            "rules are judged once a second: write `1s` or more, or leave it out to fire at once"
+                .to_owned(),
         ),
         span => Ok(span),
     });
     let (clear_for, cooldown) = (fields.duration("clear_for"), fields.duration("cooldown"));
     let actions = read_actions(&mut fields, "actions", folder);
-    let (services, subjects) = (read_names(&mut fields, "services"), read_names(&mut fields, "subjects"));
+    let (services, subjects) = (
+        read_names(&mut fields, "services"),
+        read_names(&mut fields, "subjects"),
+    );
     let enabled = fields.flag("enabled");
     let Some(name) = name else {
         if fields.value("name").is_none() {
-            fields.source.problem(fields.span.clone(), "a rule without a `name`");
+            fields
+                .source
+                .problem(fields.span.clone(), "a rule without a `name`");
         }
         // What else is wrong with it is worth saying all the same.
         fields.value("clear");
@@ -114,7 +121,10 @@ fn read_rule(mut fields: Fields<'_, '_>, folder: Option<&Path>, set: &mut RuleSe
     let before = known.map(|at| set.rules[at].clone());
     let Some(metric_in_force) = metric.or(before.as_ref().map(|rule| rule.metric)) else {
         if fields.value("metric").is_none() {
-            let built_in = set.rules.iter().filter(|rule| rule.origin == Origin::BuiltIn);
+            let built_in = set
+                .rules
+                .iter()
+                .filter(|rule| rule.origin == Origin::BuiltIn);
             let hint = instead(&name, built_in.map(|rule| rule.name.as_ref()));
             let why = format!("rule `{name}` is not built in, so it needs a `metric`{hint}");
             fields.source.problem(fields.span.clone(), why);
@@ -126,7 +136,9 @@ fn read_rule(mut fields: Fields<'_, '_>, folder: Option<&Path>, set: &mut RuleSe
     let unit = metric_in_force.unit();
     let threshold = fields.read("threshold", |value| read_threshold(metric_in_force, value));
     let clear = fields.read("clear", |value| figure(metric_in_force, value));
-    let changes_unit = before.as_ref().is_some_and(|rule| rule.metric.unit() != unit);
+    let changes_unit = before
+        .as_ref()
+        .is_some_and(|rule| rule.metric.unit() != unit);
     if !has_threshold && (before.is_none() || changes_unit) {
         let (what, example) = units::kind(unit);
         let why = format!("rule `{name}` needs a `threshold`: {what}, such as {example}");
@@ -182,7 +194,11 @@ fn check_bounds(fields: &mut Fields<'_, '_>, rule: &Rule) {
         && rule.op.is_worse(clear, threshold)
         && let Some(value) = fields.value("clear")
     {
-        let side = if rule.op.is_upwards() { "at or below" } else { "at or above" };
+        let side = if rule.op.is_upwards() {
+            "at or below"
+        } else {
+            "at or above"
+        };
         fields.wrong(value, format!("`clear` must be {side} the threshold"));
     }
 }
@@ -207,7 +223,9 @@ fn one_of<T: Copy>(word: &str, known: &[(&'static str, T)]) -> Result<T, String>
 }
 
 fn read_threshold(metric: Metric, value: &DeValue<'_>) -> Result<Threshold, String> {
-    if value.as_str() == Some(SNAPSHOT_THRESHOLD) && metric.unit() == ax_wire::alert::Unit::Nanoseconds {
+    if value.as_str() == Some(SNAPSHOT_THRESHOLD)
+        && metric.unit() == ax_wire::alert::Unit::Nanoseconds
+    {
         return Ok(Threshold::Snapshot);
     }
     figure(metric, value).map(Threshold::Fixed)
@@ -268,7 +286,9 @@ fn read_call<'s>(
 ) -> Option<Action> {
     let mut fields = Fields::new(around.source, item.span(), table);
     let argv = fields.read("exec", |value| {
-        let list = value.as_array().ok_or("expected a list: the program, then its arguments; no shell reads it")?;
+        let list = value
+            .as_array()
+            .ok_or("expected a list: the program, then its arguments; no shell reads it")?;
         let argv: Result<Vec<_>, _> = list.iter().map(|part| text(part.get_ref())).collect();
         match argv?.as_slice() {
             [] => Err("expected the program and its arguments, found an empty list".to_owned()),
@@ -283,7 +303,9 @@ fn read_call<'s>(
     {
         fields.wrong(value, "`timeout`: longer than 5m");
     }
-    let body = fields.read("body", |value| read_template(Path::new(&text(value)?), folder));
+    let body = fields.read("body", |value| {
+        read_template(Path::new(&text(value)?), folder)
+    });
     let resolved = fields.flag("resolved").unwrap_or(true);
     let both = (fields.value("exec"), fields.value("webhook"));
     let action = match both {
@@ -362,14 +384,18 @@ fn read_silence(mut fields: Fields<'_, '_>, rules: &[Rule]) -> Option<SilenceInf
             other => text(other)?,
         };
         let at: Timestamp = written.parse().map_err(|_| {
-            format!("`{written}` is no instant: write date, time and offset as `2026-12-01T08:00:00Z`")
+            format!(
+                "`{written}` is no instant: write date, time and offset as `2026-12-01T08:00:00Z`"
+            )
         })?;
         u64::try_from(at.as_nanosecond()).map_err(|_| format!("`{written}` is before 1970"))
     });
     let missing = [("until", until.is_none()), ("reason", reason.is_none())];
     for (key, missing) in missing {
         if missing && fields.value(key).is_none() {
-            fields.source.problem(fields.span.clone(), format!("a silence without `{key}`"));
+            fields
+                .source
+                .problem(fields.span.clone(), format!("a silence without `{key}`"));
         }
     }
     let named = ["rule", "service", "subject"];

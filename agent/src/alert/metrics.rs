@@ -115,29 +115,161 @@ const LANE: &str = "the service has no lane, or two samples have not come yet";
 const METRICS: [About; 23] = {
     use Unit::{Bytes, Count, Nanoseconds, PerSecond, Share};
     [
-        about(Metric::LagP99, "lag-p99", Nanoseconds, "99th percentile of event-loop lag over the last 5 s", "no lag has been measured in the last 5 s"),
-        about(Metric::LagNow, "lag-now", Nanoseconds, "the newest event-loop lag", "no lag has been measured yet"),
-        about(Metric::LagSpike, "lag-spike", Nanoseconds, "the largest lag or stall of the last 2 s", "no lag has been measured in the last 2 s"),
-        about(Metric::BacklogGrowth, "backlog-growth", PerSecond, "by how much each lane's queue grows, over the last 30 s", "no lane has ten jobs waiting and 30 s of history"),
-        about(Metric::Pending, "pending", Count, "jobs that wait in each lane", "the service has no lane"),
-        about(Metric::QueueWaitP99, "queue-wait-p99", Nanoseconds, "99th percentile of each lane's queue wait, over the last minute", "no job has begun in the last minute"),
-        about(Metric::Throughput, "throughput", PerSecond, "jobs that each lane ends, over the last 10 s", LANE),
-        about(Metric::Rejections, "rejections", PerSecond, "jobs that each lane refuses, over the last 10 s", LANE),
-        about(Metric::StuckSlots, "stuck-slots", Nanoseconds, "for how long all slots of a lane are taken, jobs wait, and none ends", "no lane has all slots taken while jobs wait"),
-        about(Metric::RetryShare, "retry-share", Share, "attempts of each lane that do not end their job, over the last 30 s", "no lane has begun 30 attempts in the last 30 s"),
-        about(Metric::RunP99, "run-p99", Nanoseconds, "99th percentile of the run time of each job type, task and route, over the last minute", "nothing has ended in the last minute"),
-        about(Metric::FailureShare, "failure-share", Share, "ends of each job type, task and route that are no success, over the last 30 s", "nothing has ended ten times in the last 30 s"),
-        about(Metric::DownstreamP99, "downstream-p99", Nanoseconds, "99th percentile of the latency of each downstream, over the last minute", "no call to a downstream has ended in the last minute"),
-        about(Metric::DownstreamWaiting, "downstream-waiting", Count, "callers that wait for a client or a connection of each downstream", "the service names no downstream"),
-        about(Metric::BlockingPoolLag, "blocking-pool-lag", Nanoseconds, "how long each runtime's blocking pool lets a closure wait", "the pool has not been timed yet"),
-        about(Metric::Tasks, "tasks", Count, "tasks alive, in all runtimes", SAMPLE),
-        about(Metric::CpuShare, "cpu-share", Share, "CPU used in the last second, of all that the process may use", TWO_SAMPLES),
+        about(
+            Metric::LagP99,
+            "lag-p99",
+            Nanoseconds,
+            "99th percentile of event-loop lag over the last 5 s",
+            "no lag has been measured in the last 5 s",
+        ),
+        about(
+            Metric::LagNow,
+            "lag-now",
+            Nanoseconds,
+            "the newest event-loop lag",
+            "no lag has been measured yet",
+        ),
+        about(
+            Metric::LagSpike,
+            "lag-spike",
+            Nanoseconds,
+            "the largest lag or stall of the last 2 s",
+            "no lag has been measured in the last 2 s",
+        ),
+        about(
+            Metric::BacklogGrowth,
+            "backlog-growth",
+            PerSecond,
+            "by how much each lane's queue grows, over the last 30 s",
+            "no lane has ten jobs waiting and 30 s of history",
+        ),
+        about(
+            Metric::Pending,
+            "pending",
+            Count,
+            "jobs that wait in each lane",
+            "the service has no lane",
+        ),
+        about(
+            Metric::QueueWaitP99,
+            "queue-wait-p99",
+            Nanoseconds,
+            "99th percentile of each lane's queue wait, over the last minute",
+            "no job has begun in the last minute",
+        ),
+        about(
+            Metric::Throughput,
+            "throughput",
+            PerSecond,
+            "jobs that each lane ends, over the last 10 s",
+            LANE,
+        ),
+        about(
+            Metric::Rejections,
+            "rejections",
+            PerSecond,
+            "jobs that each lane refuses, over the last 10 s",
+            LANE,
+        ),
+        about(
+            Metric::StuckSlots,
+            "stuck-slots",
+            Nanoseconds,
+            "for how long all slots of a lane are taken, jobs wait, and none ends",
+            "no lane has all slots taken while jobs wait",
+        ),
+        about(
+            Metric::RetryShare,
+            "retry-share",
+            Share,
+            "attempts of each lane that do not end their job, over the last 30 s",
+            "no lane has begun 30 attempts in the last 30 s",
+        ),
+        about(
+            Metric::RunP99,
+            "run-p99",
+            Nanoseconds,
+            "99th percentile of the run time of each job type, task and route, over the last minute",
+            "nothing has ended in the last minute",
+        ),
+        about(
+            Metric::FailureShare,
+            "failure-share",
+            Share,
+            "ends of each job type, task and route that are no success, over the last 30 s",
+            "nothing has ended ten times in the last 30 s",
+        ),
+        about(
+            Metric::DownstreamP99,
+            "downstream-p99",
+            Nanoseconds,
+            "99th percentile of the latency of each downstream, over the last minute",
+            "no call to a downstream has ended in the last minute",
+        ),
+        about(
+            Metric::DownstreamWaiting,
+            "downstream-waiting",
+            Count,
+            "callers that wait for a client or a connection of each downstream",
+            "the service names no downstream",
+        ),
+        about(
+            Metric::BlockingPoolLag,
+            "blocking-pool-lag",
+            Nanoseconds,
+            "how long each runtime's blocking pool lets a closure wait",
+            "the pool has not been timed yet",
+        ),
+        about(
+            Metric::Tasks,
+            "tasks",
+            Count,
+            "tasks alive, in all runtimes",
+            SAMPLE,
+        ),
+        about(
+            Metric::CpuShare,
+            "cpu-share",
+            Share,
+            "CPU used in the last second, of all that the process may use",
+            TWO_SAMPLES,
+        ),
         about(Metric::Rss, "rss", Bytes, "resident memory", SAMPLE),
-        about(Metric::MemoryGrowth, "memory-growth", Bytes, "what resident memory gains in 10 minutes, where it rises in each two of them", "it needs 10 minutes of history"),
-        about(Metric::OpenFilesShare, "open-files-share", Share, "open files, of the process's limit", "the service does not tell its open files"),
-        about(Metric::Silence, "silence", Nanoseconds, "for how long a connected service sends no sample", "the service is not connected"),
-        about(Metric::Lost, "lost", Nanoseconds, "for how long a service has been gone without a goodbye", "it is connected, or ended with a goodbye"),
-        about(Metric::TelemetryDropped, "telemetry-dropped", PerSecond, "frames, events and lag points that the probe loses", TWO_SAMPLES),
+        about(
+            Metric::MemoryGrowth,
+            "memory-growth",
+            Bytes,
+            "what resident memory gains in 10 minutes, where it rises in each two of them",
+            "it needs 10 minutes of history",
+        ),
+        about(
+            Metric::OpenFilesShare,
+            "open-files-share",
+            Share,
+            "open files, of the process's limit",
+            "the service does not tell its open files",
+        ),
+        about(
+            Metric::Silence,
+            "silence",
+            Nanoseconds,
+            "for how long a connected service sends no sample",
+            "the service is not connected",
+        ),
+        about(
+            Metric::Lost,
+            "lost",
+            Nanoseconds,
+            "for how long a service has been gone without a goodbye",
+            "it is connected, or ended with a goodbye",
+        ),
+        about(
+            Metric::TelemetryDropped,
+            "telemetry-dropped",
+            PerSecond,
+            "frames, events and lag points that the probe loses",
+            TWO_SAMPLES,
+        ),
     ]
 };
 
@@ -269,7 +401,9 @@ impl Metric {
                 value * 100.0
             ),
             Self::RunP99 => format!("1 of 100 runs of {subject} takes {}", time()),
-            Self::FailureShare => format!("{:.0} % of {subject} end without success", value * 100.0),
+            Self::FailureShare => {
+                format!("{:.0} % of {subject} end without success", value * 100.0)
+            }
             Self::DownstreamP99 => format!("1 of 100 calls to {subject} takes {}", time()),
             Self::DownstreamWaiting => format!("{value:.0} callers wait for {subject}"),
             Self::BlockingPoolLag => {
@@ -277,7 +411,10 @@ impl Metric {
             }
             Self::Tasks => format!("{value:.0} tasks are alive"),
             Self::CpuShare => format!("the service uses {:.0} % of its CPUs", value * 100.0),
-            Self::Rss => format!("the service takes {} of memory", words::figure(value, Unit::Bytes)),
+            Self::Rss => format!(
+                "the service takes {} of memory",
+                words::figure(value, Unit::Bytes)
+            ),
             Self::MemoryGrowth => format!(
                 "resident memory has grown by {:.0} MiB in 10 minutes without a pause",
                 value / 1024.0 / 1024.0

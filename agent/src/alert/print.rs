@@ -61,12 +61,18 @@ fn of_rule(rule: &Rule) -> String {
         format!("threshold = \"{}\"", threshold(rule)),
     ];
     if let Some(clear) = rule.clear {
-        lines.push(format!("clear = \"{}\"", print_figure(clear, rule.metric.unit())));
+        lines.push(format!(
+            "clear = \"{}\"",
+            print_figure(clear, rule.metric.unit())
+        ));
     }
     if !rule.hold.is_zero() {
         lines.push(format!("for = \"{}\"", print_duration(rule.hold)));
     }
-    lines.push(format!("clear_for = \"{}\"", print_duration(rule.clear_for)));
+    lines.push(format!(
+        "clear_for = \"{}\"",
+        print_duration(rule.clear_for)
+    ));
     lines.push(format!("severity = \"{}\"", rule.severity));
     if !rule.cooldown.is_zero() {
         lines.push(format!("cooldown = \"{}\"", print_duration(rule.cooldown)));

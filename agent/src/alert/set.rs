@@ -73,9 +73,14 @@ impl RuleSet {
     /// What works, and may not be what was meant.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        let pages = self.enabled().filter(|rule| rule.severity == Severity::Page);
+        let pages = self
+            .enabled()
+            .filter(|rule| rule.severity == Severity::Page);
         let nowhere = |rule: &&Rule| !self.actions_of(rule).iter().any(Action::reaches_out);
-        let nowhere: Vec<_> = pages.filter(nowhere).map(|rule| rule.name.as_ref()).collect();
+        let nowhere: Vec<_> = pages
+            .filter(nowhere)
+            .map(|rule| rule.name.as_ref())
+            .collect();
         let of_rules = (!nowhere.is_empty()).then(|| {
             format!(
                 "{} would page, and has nowhere to go: give `[actions] page` an `exec` or a `webhook` \
@@ -100,7 +105,11 @@ impl RuleSet {
             condition: print::condition(rule),
             severity: rule.severity,
             cooldown_ns: rule.cooldown.as_nanos() as u64,
-            actions: self.actions_of(rule).iter().map(ToString::to_string).collect(),
+            actions: self
+                .actions_of(rule)
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
         };
         self.rules.iter().map(info).collect()
     }

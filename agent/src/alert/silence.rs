@@ -42,7 +42,10 @@ pub(crate) fn covering(
 ) -> Option<Silenced> {
     let subject = alert.subject.as_deref();
     let covers = |silence: &&SilenceInfo| covers(silence, service, &alert.rule, subject, now);
-    let longest = silences.iter().filter(covers).max_by_key(|silence| silence.until_unix_ns)?;
+    let longest = silences
+        .iter()
+        .filter(covers)
+        .max_by_key(|silence| silence.until_unix_ns)?;
     Some(Silenced {
         until_unix_ns: longest.until_unix_ns,
         reason: longest.reason.clone(),
@@ -95,17 +98,23 @@ impl Asked {
         if request.for_ns == 0 {
             let ended: Vec<_> = self.0.extract_if(.., |silence| same(silence)).collect();
             if ended.is_empty() {
-                return Err("no silence was asked for with this rule, service and subject".to_owned());
+                return Err(
+                    "no silence was asked for with this rule, service and subject".to_owned(),
+                );
             }
             return Ok(ended);
         }
         if request.for_ns > LONGEST_NS {
-            return Err("that is longer than 31 days: switch the rule off in the file instead".to_owned());
+            return Err(
+                "that is longer than 31 days: switch the rule off in the file instead".to_owned(),
+            );
         }
         // One that is asked for again takes the place of the one before.
         self.0.retain(|silence| !same(silence));
         if self.0.len() >= MAX_SILENCES {
-            return Err(format!("{MAX_SILENCES} silences are in force; end one first"));
+            return Err(format!(
+                "{MAX_SILENCES} silences are in force; end one first"
+            ));
         }
         let info = SilenceInfo {
             rule: request.rule,

@@ -179,7 +179,10 @@ impl Book {
         self.act(judging, window, &mut due);
         let mut alerts: Vec<Alert> = changed.into_iter().map(|(alert, _)| alert).collect();
         // Those that have begun are told with what was found out about them since.
-        for alert in alerts.iter_mut().filter(|alert| alert.state == AlertState::Firing) {
+        for alert in alerts
+            .iter_mut()
+            .filter(|alert| alert.state == AlertState::Firing)
+        {
             let same = |active: &&Active| {
                 (&active.alert.rule, &active.alert.subject) == (&alert.rule, &alert.subject)
             };
@@ -210,13 +213,15 @@ impl Book {
             let actions = rules.actions_of(rule);
             let held_back = alert.silenced.is_some()
                 || cooldown_left(&self.acted, rule, alert.subject.as_deref(), now).is_some();
-            if alert.state != AlertState::Firing || active.acted || held_back || actions.is_empty() {
+            if alert.state != AlertState::Firing || active.acted || held_back || actions.is_empty()
+            {
                 continue;
             }
             active.acted = true;
             alert.bell = actions.contains(&Action::Bell);
             due.push(alert.clone());
-            let is_same = |acted: &Acted| acted.rule == alert.rule && acted.subject == alert.subject;
+            let is_same =
+                |acted: &Acted| acted.rule == alert.rule && acted.subject == alert.subject;
             self.acted.retain(|acted| !is_same(acted));
             self.acted.push_back(Acted {
                 rule: alert.rule.clone(),
@@ -241,9 +246,9 @@ impl Book {
 
     /// The alert of a rule on a subject, while it is pending or fires.
     pub(super) fn active(&self, rule: &str, subject: Option<&str>) -> Option<&Active> {
-        self.active.iter().find(|active| {
-            active.alert.rule == rule && active.alert.subject.as_deref() == subject
-        })
+        self.active
+            .iter()
+            .find(|active| active.alert.rule == rule && active.alert.subject.as_deref() == subject)
     }
 
     fn judge_rule(
@@ -349,7 +354,8 @@ fn cooldown_left(
     now: Now,
 ) -> Option<Duration> {
     let mut acted = acted.iter();
-    let last = acted.find(|acted| acted.rule == rule.name && acted.subject.as_deref() == subject)?;
+    let last =
+        acted.find(|acted| acted.rule == rule.name && acted.subject.as_deref() == subject)?;
     let left = rule.cooldown.checked_sub(now.since(last.at_mono_ns))?;
     (!left.is_zero()).then_some(left)
 }

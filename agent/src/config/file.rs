@@ -71,6 +71,28 @@ pub struct FileConfig {
     pub quiet: Option<Duration>,
     /// Of `[snapshots]`.
     pub snapshots: SnapshotKeys,
+    /// The state of the file that says it.
+    pub stamp: Stamp,
+}
+
+/// What tells one state of a file from another: device, inode, length, time of change. Of one that is not there, none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stamp(Option<(u64, u64, u64, i64, i64)>);
+
+impl Stamp {
+    /// Looks at a file. Blocks.
+    #[must_use]
+    pub fn of(path: &Path) -> Self {
+        Self(fs::metadata(path).ok().map(|meta| {
+            (
+                meta.dev(),
+                meta.ino(),
+                meta.len(),
+                meta.mtime(),
+                meta.mtime_nsec(),
+            )
+        }))
+    }
 }
 
 /// The keys of `[snapshots]`, each left out where the file leaves it out.
@@ -157,6 +179,8 @@ pub fn read(path: &Path) -> Result<FileConfig, FileError> {
         path: path.to_owned(),
         source,
     };
+    // Looked at before it is read: a change in between is seen the next time.
+    let stamp = Stamp::of(path);
     let meta = fs::metadata(path).map_err(failed)?;
     if !meta.is_file() {
         return Err(failed(io::Error::other("it is no file")));
@@ -177,10 +201,13 @@ pub fn read(path: &Path) -> Result<FileConfig, FileError> {
         return Err(FileError::Unsafe { path, why });
     }
     let text = fs::read_to_string(path).map_err(failed)?;
-    read_text(&text, path.parent()).map_err(|problems| FileError::Wrong {
-        path: path.to_owned(),
-        problems,
-    })
+    match read_text(&text, path.parent()) {
+        Ok(read) => Ok(FileConfig { stamp, ..read }),
+        Err(problems) => Err(FileError::Wrong {
+            path: path.to_owned(),
+            problems,
+        }),
+    }
 }
 
 /// Reads the text of a file whose templates are in `folder`.
@@ -198,6 +225,7 @@ pub(crate) fn read_text(text: &str, folder: Option<&Path>) -> Result<FileConfig,
             rules,
             quiet,
             snapshots: snapshots.unwrap_or_default(),
+            stamp: Stamp::default(),
         })
     } else {
         Err(problems)
@@ -242,7 +270,9 @@ impl Config {
             rules,
             quiet,
             snapshots: keys,
+            stamp,
         } = file;
+        self.stamp = stamp;
         self.rules = rules;
         self.quiet = quiet.unwrap_or(DEFAULT_QUIET);
         let count = |key: Option<u64>, default| key.map_or(default, |count| count as usize);
@@ -267,7 +297,10 @@ impl Config {
         self.file = default_file(self.system);
         match self.file.as_deref().map(read) {
             Some(Ok(file)) => self.apply(file),
-            Some(Err(error)) if !error.is_missing() => self.problem = Some(error.to_string()),
+            Some(Err(error)) if !error.is_missing() => {
+                self.stamp = self.file.as_deref().map(Stamp::of).unwrap_or_default();
+                self.problem = Some(error.to_string());
+            }
             Some(Err(_)) | None => {}
         }
     }

@@ -157,10 +157,12 @@ impl<'a, 's> Fields<'a, 's> {
         self.read(key, |value| {
             let number = value.as_integer().map(ToString::to_string);
             let number = number.and_then(|number| number.parse::<u64>().ok());
-            number.filter(|number| bounds.contains(number)).ok_or_else(|| {
-                let (least, most) = (bounds.start, bounds.end - 1);
-                format!("expected a whole number from {least} to {most}")
-            })
+            number
+                .filter(|number| bounds.contains(number))
+                .ok_or_else(|| {
+                    let (least, most) = (bounds.start, bounds.end - 1);
+                    format!("expected a whole number from {least} to {most}")
+                })
         })
     }
 

@@ -38,8 +38,9 @@ const LONGEST: Duration = Duration::from_hours(366 * 24);
 ///
 /// What is wrong with it, for a person.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let ns = scaled(text, &TIMES)
-        .ok_or_else(|| format!("`{text}` is no span of time; write one as `500ms`, `10s` or `2m`"))?;
+    let ns = scaled(text, &TIMES).ok_or_else(|| {
+        format!("`{text}` is no span of time; write one as `500ms`, `10s` or `2m`")
+    })?;
     let span = Duration::from_nanos(ns.round() as u64);
     if span > LONGEST {
         return Err(format!("`{text}` is longer than a year"));
@@ -66,7 +67,9 @@ pub(crate) fn figure(text: &str, unit: Unit) -> Result<f64, String> {
             Some(other) if other != what => {
                 format!("`{text}` is {other}, and the metric is {what}, such as {example}")
             }
-            _ => format!("`{text}` is no figure of this metric, which is {what}, such as {example}"),
+            _ => {
+                format!("`{text}` is no figure of this metric, which is {what}, such as {example}")
+            }
         }
     })
 }
@@ -138,7 +141,9 @@ fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
     let (value, name) = text.split_at(end);
-    let (_, one) = units.iter().find(|(known, _)| *known == name.trim_start())?;
+    let (_, one) = units
+        .iter()
+        .find(|(known, _)| *known == name.trim_start())?;
     Some(number(value)? * one)
 }
 

@@ -1,11 +1,11 @@
 //! Looks at the configuration file, and reads it anew when it has changed or when that is asked for.
 
-use std::{fs, os::unix::fs::MetadataExt as _, path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
-use tokio::{sync::Notify, time::sleep};
+use tokio::{sync::Notify, task::spawn_blocking, time::sleep};
 
 use super::message::HubHandle;
-use crate::config::file::{self, FileConfig};
+use crate::config::file::{self, FileConfig, Stamp};
 
 /// How often the file is looked at: a `stat`, on a thread that may wait.
 const EVERY: Duration = Duration::from_secs(1);
@@ -17,20 +17,6 @@ pub(super) struct Reread {
     pub(super) outcome: Result<Box<FileConfig>, String>,
 }
 
-/// What tells one state of a file from another; `None` where it is not there.
-type Stamp = Option<(u64, u64, u64, i64, i64)>;
-
-fn stamp(path: &Path) -> Stamp {
-    let meta = fs::metadata(path).ok()?;
-    Some((
-        meta.dev(),
-        meta.ino(),
-        meta.len(),
-        meta.mtime(),
-        meta.mtime_nsec(),
-    ))
-}
-
 /// Reads it. One that is not there says nothing, so that what is built in is in force.
 fn read(path: &Path) -> Reread {
     let outcome = match file::read(path) {
@@ -40,26 +26,24 @@ fn read(path: &Path) -> Reread {
     Reread { outcome }
 }
 
-/// Goes on until it is dropped.
-pub(super) async fn watch(path: Arc<Path>, asked: Arc<Notify>, hub: HubHandle) {
-    let looked = async |look: fn(&Path) -> Stamp| {
-        let path = Arc::clone(&path);
-        // Fails only if looking panicked, which it does not.
-        tokio::task::spawn_blocking(move || look(&path)).await.ok().flatten()
-    };
-    let mut known = looked(stamp).await;
+/// Goes on until it is dropped. `known` is the state in which the file was read last.
+pub(super) async fn watch(path: Arc<Path>, mut known: Stamp, asked: Arc<Notify>, hub: HubHandle) {
     loop {
         let is_asked = tokio::select! {
             () = sleep(EVERY) => false,
             () = asked.notified() => true,
         };
-        let current = looked(stamp).await;
+        let looked_at = Arc::clone(&path);
+        // Fails only if looking panicked, which it does not.
+        let Ok(current) = spawn_blocking(move || Stamp::of(&looked_at)).await else {
+            continue;
+        };
         if current == known && !is_asked {
             continue;
         }
         known = current;
         let path = Arc::clone(&path);
-        if let Ok(reread) = tokio::task::spawn_blocking(move || read(&path)).await {
+        if let Ok(reread) = spawn_blocking(move || read(&path)).await {
             hub.file(reread).await;
         }
     }

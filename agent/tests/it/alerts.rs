@@ -210,9 +210,17 @@ fn a_lost_service_is_said_and_its_next_instance_goes_on_with_its_alerts() {
         second: judged.second,
         ..Judged::new()
     };
-    assert_eq!(next.seconds(20, late(80)), [], "nothing of it ends or begins");
+    assert_eq!(
+        next.seconds(20, late(80)),
+        [],
+        "nothing of it ends or begins"
+    );
     let left = judged.book.alerts();
-    assert_eq!(left.len(), 1, "the loss is true of the first one alone: {left:?}");
+    assert_eq!(
+        left.len(),
+        1,
+        "the loss is true of the first one alone: {left:?}"
+    );
     assert_eq!(left[0].rule, "service-lost");
     let lag = next.book.alerts().remove(0);
     assert_eq!((lag.rule.as_str(), lag.began_unix_ns), ("lag-high", began));

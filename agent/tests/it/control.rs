@@ -161,7 +161,10 @@ async fn a_flood_of_orders_is_held_back() {
     while refused < 50 {
         let told = outcome(&mut viewer).await;
         let why = told.outcome.expect_err("not yet carried out");
-        assert!(why.contains("orders") || why.contains("does not read"), "{why}");
+        assert!(
+            why.contains("orders") || why.contains("does not read"),
+            "{why}"
+        );
         refused += 1;
     }
     let first = order(&mut service).await;

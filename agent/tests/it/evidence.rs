@@ -67,6 +67,7 @@ pub fn incident(reason: Reason) -> Incident {
         running: Vec::new(),
         running_total: 0,
         queues: Vec::new(),
+        waiting: Vec::new(),
         lag: Vec::new(),
         recorder: None,
         suppressed_total: 0,
@@ -432,6 +433,7 @@ async fn hostile_text_in_an_incident_reaches_neither_file_nor_screen() {
             attempt: 1,
             priority: 1,
             poll_age_ns: None,
+            unpolled_ns: None,
             waits_for: None,
         };
         20

@@ -28,7 +28,9 @@ fn written(text: &str) -> (tempfile::TempDir, PathBuf) {
 
 fn read(text: &str) -> RuleSet {
     let (_folder, path) = written(text);
-    file::read(&path).unwrap_or_else(|error| panic!("{error}")).rules
+    file::read(&path)
+        .unwrap_or_else(|error| panic!("{error}"))
+        .rules
 }
 
 /// What is wrong with a file, each as `LINE:COLUMN: what`.
@@ -52,7 +54,10 @@ fn judged(text: &str) -> Judged {
 const BELL: &str = "[actions]\npage = ['bell']\ncritical = ['bell']\nwarning = ['bell']\n";
 
 fn acted(alerts: &[Alert], rule: &str) -> Vec<AlertState> {
-    named(alerts, rule).iter().map(|alert| alert.state).collect()
+    named(alerts, rule)
+        .iter()
+        .map(|alert| alert.state)
+        .collect()
 }
 
 /// F82: lag over 1 s for 30 s is critical, over 5 s pages; both begin, flap within hysteresis, and end.
@@ -76,10 +81,25 @@ fn the_two_alarms_of_lag_begin_flap_and_end() {
     }
     changed.extend(judged.seconds(30, healthy));
     let life = [AlertState::Firing, AlertState::Resolved];
-    for (rule, severity) in [("lag-critical", Severity::Critical), ("lag-page", Severity::Page)] {
-        assert_eq!(acted(&changed, rule), life, "{rule}: one alert, whatever it swings");
-        assert_eq!(acted(&judged.due, rule), life, "{rule}: acted once for each");
-        assert!(named(&changed, rule).iter().all(|alert| alert.severity == severity));
+    for (rule, severity) in [
+        ("lag-critical", Severity::Critical),
+        ("lag-page", Severity::Page),
+    ] {
+        assert_eq!(
+            acted(&changed, rule),
+            life,
+            "{rule}: one alert, whatever it swings"
+        );
+        assert_eq!(
+            acted(&judged.due, rule),
+            life,
+            "{rule}: acted once for each"
+        );
+        assert!(
+            named(&changed, rule)
+                .iter()
+                .all(|alert| alert.severity == severity)
+        );
         assert!(named(&judged.due, rule)[0].bell);
     }
 }
@@ -106,7 +126,9 @@ fn a_hundred_reconnects_ring_no_more_often_than_the_cooldown_lets_them() {
         }
     }
     let fired = named(&judged.due, "lag-page");
-    let fired = fired.iter().filter(|alert| alert.state == AlertState::Firing);
+    let fired = fired
+        .iter()
+        .filter(|alert| alert.state == AlertState::Firing);
     // 100 times 15.5 s are 26 minutes.
     assert_eq!(fired.count(), 3);
 }
@@ -123,7 +145,11 @@ fn an_alert_goes_on_over_a_reconnect() {
     judged.history = ServiceHistory::new(hello("checkout"), 1_000, now(judged.second));
     let after = judged.seconds(5, late(6_000));
     assert_eq!(acted(&after, "lag-page"), [], "the same alert");
-    assert_eq!(acted(&judged.due, "lag-page"), [AlertState::Firing], "rings once");
+    assert_eq!(
+        acted(&judged.due, "lag-page"),
+        [AlertState::Firing],
+        "rings once"
+    );
     let ended = judged.seconds(30, healthy);
     assert_eq!(acted(&ended, "lag-page"), [AlertState::Resolved]);
     assert_eq!(
@@ -158,7 +184,11 @@ fn a_silenced_alert_is_kept_and_tells_nobody_until_the_silence_is_over() {
     assert_eq!(told.standing, Standing::Silenced);
     assert_eq!(told.why, "silenced for 35 s more: nightly import");
     judged.seconds(36, late(6_000));
-    assert_eq!(acted(&judged.due, "lag-page"), [AlertState::Firing], "it still fires");
+    assert_eq!(
+        acted(&judged.due, "lag-page"),
+        [AlertState::Firing],
+        "it still fires"
+    );
     assert!(named(&judged.due, "lag-page")[0].bell);
 
     // One that comes and goes within the silence tells nobody at all.
@@ -182,7 +212,11 @@ fn a_silence_of_one_subject_leaves_the_others() {
     assert_eq!(acted(&judged.due, "rejections"), [AlertState::Firing]);
     judged.asked[0].subject = Some("work".to_owned());
     judged.seconds(2, reject());
-    let alert = judged.book.alerts().into_iter().find(|alert| alert.rule == "rejections");
+    let alert = judged
+        .book
+        .alerts()
+        .into_iter()
+        .find(|alert| alert.rule == "rejections");
     assert!(alert.expect("fires").silenced.is_some());
 }
 
@@ -194,24 +228,66 @@ fn each_reason_not_to_fire_is_said() {
                 [[rule]]\nname = 'stall'\ncooldown = '5m'\n";
     let mut judged = judged(text);
     judged.seconds(20, late(12));
-    let mut said = |rule: &str, quiet, standing, why: &str| {
+    let said = |rule: &str, quiet, standing, why: &str| {
         let told = judged.explained(rule, quiet);
-        assert_eq!((told.standing, told.why.as_str()), (standing, why), "{rule}");
+        assert_eq!(
+            (told.standing, told.why.as_str()),
+            (standing, why),
+            "{rule}"
+        );
     };
-    said("lag-high", Quiet::No, Standing::Fine, "12 ms, 38 ms below 50 ms");
-    said("lag-high", Quiet::JustStarted, Standing::Quiet, "the service has just come: nothing is judged for 7.0 s more");
-    said("lag-high", Quiet::Debugged, Standing::Quiet, "a debugger holds the service, or did a moment ago");
-    said("few-jobs", Quiet::No, Standing::Unknown, "the service has no lane, or two samples have not come yet");
-    said("memory-growing", Quiet::No, Standing::Unknown, "it needs 10 minutes of history");
-    said("elsewhere", Quiet::No, Standing::Unknown, "it is about x only");
-    said("service-lost", Quiet::No, Standing::Unknown, "it is connected, or ended with a goodbye");
+    said(
+        "lag-high",
+        Quiet::No,
+        Standing::Fine,
+        "12 ms, 38 ms below 50 ms",
+    );
+    said(
+        "lag-high",
+        Quiet::JustStarted,
+        Standing::Quiet,
+        "the service has just come: nothing is judged for 7.0 s more",
+    );
+    said(
+        "lag-high",
+        Quiet::Debugged,
+        Standing::Quiet,
+        "a debugger holds the service, or did a moment ago",
+    );
+    said(
+        "few-jobs",
+        Quiet::No,
+        Standing::Unknown,
+        "the service has no lane, or two samples have not come yet",
+    );
+    said(
+        "memory-growing",
+        Quiet::No,
+        Standing::Unknown,
+        "it needs 10 minutes of history",
+    );
+    said(
+        "elsewhere",
+        Quiet::No,
+        Standing::Unknown,
+        "it is about x only",
+    );
+    said(
+        "service-lost",
+        Quiet::No,
+        Standing::Unknown,
+        "it is connected, or ended with a goodbye",
+    );
     judged.seconds(5, late(80));
     let told = judged.explained("lag-high", Quiet::No);
     assert_eq!((told.standing, told.value), (Standing::Pending, Some(80e6)));
     assert_eq!(told.why, "holds for 4.0 s of the 10 s that it must");
     judged.seconds(7, late(80));
     let told = judged.explained("lag-high", Quiet::No);
-    assert_eq!((told.standing, told.why.as_str()), (Standing::Firing, "fires, since 11 s"));
+    assert_eq!(
+        (told.standing, told.why.as_str()),
+        (Standing::Firing, "fires, since 11 s")
+    );
     // Twice within the cooldown.
     for _ in 0..2 {
         judged.seconds(2, late(400));
@@ -220,13 +296,20 @@ fn each_reason_not_to_fire_is_said() {
     judged.second(late(400));
     let told = judged.explained("stall", Quiet::No);
     assert_eq!(told.standing, Standing::Cooldown);
-    assert_eq!(told.why, "it acted less than 5 min ago; acts in 4 min if it still fires");
+    assert_eq!(
+        told.why,
+        "it acted less than 5 min ago; acts in 4 min if it still fires"
+    );
     for _ in 0..5 {
         judged.silence();
     }
     let told = judged.explained("lag-high", Quiet::No);
     assert_eq!(told.standing, Standing::Unknown);
-    assert!(told.why.starts_with("the service sends nothing"), "{}", told.why);
+    assert!(
+        told.why.starts_with("the service sends nothing"),
+        "{}",
+        told.why
+    );
 }
 
 #[test]
@@ -248,7 +331,11 @@ fn a_rule_may_fire_below_its_threshold_and_clears_above_it() {
     assert_eq!(acted(&changed, "few-jobs"), [AlertState::Firing]);
     assert!(named(&changed, "few-jobs")[0].peak < 10.0);
     changed.extend(judged.seconds(60, jobs(11)));
-    assert_eq!(changed.len(), 1, "11 a second is not clear yet: {changed:?}");
+    assert_eq!(
+        changed.len(),
+        1,
+        "11 a second is not clear yet: {changed:?}"
+    );
     changed.extend(judged.seconds(60, jobs(40)));
     assert_eq!(acted(&changed, "few-jobs").len(), 2, "{changed:?}");
 }
@@ -271,7 +358,12 @@ fn a_file_changes_switches_off_and_adds() {
     );
     let infos = rules.infos(Some("agent.toml"));
     assert_eq!(infos.len(), 14, "13 built in and one");
-    let named = |name| infos.iter().find(|info| info.name == name).expect("is there");
+    let named = |name| {
+        infos
+            .iter()
+            .find(|info| info.name == name)
+            .expect("is there")
+    };
     assert_eq!(named("lag-high").condition, "lag-p99 > 100ms for 10s");
     assert_eq!(named("lag-high").origin, "agent.toml:1");
     assert!(!named("stall").enabled);
@@ -303,7 +395,10 @@ fn a_rule_that_goes_ends_its_alert_and_one_that_changes_goes_on() {
 fn a_page_that_goes_nowhere_is_warned_about() {
     let warnings = RuleSet::default().warnings();
     assert_eq!(warnings.len(), 1);
-    assert!(warnings[0].starts_with("lag-page would page, and has nowhere to go"), "{warnings:?}");
+    assert!(
+        warnings[0].starts_with("lag-page would page, and has nowhere to go"),
+        "{warnings:?}"
+    );
     let bell = read("[actions]\npage = ['bell', 'snapshot']\n");
     assert_eq!(bell.warnings().len(), 1, "a bell reaches nobody who sleeps");
     let pager = read("[actions]\npage = [{ exec = ['/usr/bin/pager'] }]\n");
@@ -315,43 +410,133 @@ fn a_page_that_goes_nowhere_is_warned_about() {
 #[test]
 fn what_is_wrong_with_a_rule_is_said_with_its_line() {
     for (text, expected) in [
-        ("[[rule]]\nname = 'x'\nmetric = 'lag-p9'\nthreshold = '1s'", "3:10: `metric`: unknown metric `lag-p9`; did you mean `lag-p99`?"),
-        ("[[rule]]\nname = 'lag-high'\ntreshold = '1s'", "3:1: unknown key `treshold` of a rule; did you mean `threshold`?"),
-        ("[[rule]]\nname = 'lag-high'\nthreshold = 50", "3:13: `threshold`: `50` is a count, and the metric is a time, such as `50ms`"),
-        ("[[rule]]\nname = 'lag-high'\nthreshold = '64MiB'", "3:13: `threshold`: `64MiB` is a size, and the metric is a time, such as `50ms`"),
-        ("[[rule]]\nname = 'retry-storm'\nthreshold = '1s'", "3:13: `threshold`: `1s` is a time, and the metric is a share, such as `80%`"),
-        ("[[rule]]\nname = 'lag-high'\nfor = '0s'", "3:7: `for`: rules are judged once a second: write `1s` or more, or leave it out to fire at once"),
-        ("[[rule]]\nname = 'lag-high'\nfor = 10", "3:7: `for`: expected text in quotes, found integer"),
-        ("[[rule]]\nname = 'lag-high'\nop = '=='", "3:6: `op`: unknown word `==`; there are: <, <=, >, >="),
-        ("[[rule]]\nname = 'lag-high'\nseverity = 'warn'", "3:12: `severity`: unknown word `warn`; did you mean `warning`?"),
-        ("[[rule]]\nname = 'lag-high'\nclear = '60ms'", "3:9: `clear` must be at or below the threshold"),
-        ("[[rule]]\nname = 'lag-hgh'", "1:1: rule `lag-hgh` is not built in, so it needs a `metric`; did you mean `lag-high`?"),
-        ("[[rule]]\nname = 'x'\nmetric = 'rss'", "1:1: rule `x` needs a `threshold`: a size, such as `64MiB`"),
-        ("[[rule]]\nname = 'lag-high'\nmetric = 'rss'", "1:1: rule `lag-high` needs a `threshold`: a size, such as `64MiB`"),
+        (
+            "[[rule]]\nname = 'x'\nmetric = 'lag-p9'\nthreshold = '1s'",
+            "3:10: `metric`: unknown metric `lag-p9`; did you mean `lag-p99`?",
+        ),
+        (
+            "[[rule]]\nname = 'lag-high'\ntreshold = '1s'",
+            "3:1: unknown key `treshold` of a rule; did you mean `threshold`?",
+        ),
+        (
+            "[[rule]]\nname = 'lag-high'\nthreshold = 50",
+            "3:13: `threshold`: `50` is a count, and the metric is a time, such as `50ms`",
+        ),
+        (
+            "[[rule]]\nname = 'lag-high'\nthreshold = '64MiB'",
+            "3:13: `threshold`: `64MiB` is a size, and the metric is a time, such as `50ms`",
+        ),
+        (
+            "[[rule]]\nname = 'retry-storm'\nthreshold = '1s'",
+            "3:13: `threshold`: `1s` is a time, and the metric is a share, such as `80%`",
+        ),
+        (
+            "[[rule]]\nname = 'lag-high'\nfor = '0s'",
+            "3:7: `for`: rules are judged once a second: write `1s` or more, or leave it out to fire at once",
+        ),
+        (
+            "[[rule]]\nname = 'lag-high'\nfor = 10",
+            "3:7: `for`: expected text in quotes, found integer",
+        ),
+        (
+            "[[rule]]\nname = 'lag-high'\nop = '=='",
+            "3:6: `op`: unknown word `==`; there are: <, <=, >, >=",
+        ),
+        (
+            "[[rule]]\nname = 'lag-high'\nseverity = 'warn'",
+            "3:12: `severity`: unknown word `warn`; did you mean `warning`?",
+        ),
+        (
+            "[[rule]]\nname = 'lag-high'\nclear = '60ms'",
+            "3:9: `clear` must be at or below the threshold",
+        ),
+        (
+            "[[rule]]\nname = 'lag-hgh'",
+            "1:1: rule `lag-hgh` is not built in, so it needs a `metric`; did you mean `lag-high`?",
+        ),
+        (
+            "[[rule]]\nname = 'x'\nmetric = 'rss'",
+            "1:1: rule `x` needs a `threshold`: a size, such as `64MiB`",
+        ),
+        (
+            "[[rule]]\nname = 'lag-high'\nmetric = 'rss'",
+            "1:1: rule `lag-high` needs a `threshold`: a size, such as `64MiB`",
+        ),
         ("[[rule]]\nmetric = 'rss'", "1:1: a rule without a `name`"),
-        ("[[rule]]\nname = 'stall'\n[[rule]]\nname = 'stall'", "3:1: rule `stall` stands in line 1 already"),
-        ("[[rules]]\nname = 'stall'", "1:3: unknown key `rules` of the file; did you mean `rule`?"),
-        ("[rule]\nname = 'stall'", "1:1: `rule` is a list: write `[[rule]]`"),
-        ("quiet = '10'", "1:9: `quiet`: `10` is no span of time; write one as `500ms`, `10s` or `2m`"),
-        ("[snapshots]\ncooldown = '0s'", "2:12: `cooldown`: that is no time at all; write a span such as `10s`"),
-        ("[snapshots]\ndir = 'here'", "2:7: `dir`: expected a folder that begins with `/`"),
-        ("[actions]\npage = ['ring']", "2:9: expected \"snapshot\", \"bell\", `{ exec = [\"program\"] }` or `{ webhook = \"http://..\" }`"),
-        ("[actions]\npage = [{ exec = 'rm -rf /' }]", "2:18: `exec`: expected a list: the program, then its arguments; no shell reads it"),
-        ("[actions]\npage = [{ exec = ['a'], timeout = '0s' }]", "2:35: `timeout`: that is no time at all; write a span such as `10s`"),
-        ("[actions]\npage = [{ webhook = 'ftp://x' }]", "2:21: `webhook`: `ftp://x` is no URL that begins with http://"),
-        ("[actions]\npage = [{ webhook = 'http://x', retries = 9 }]", "2:43: `retries`: expected a whole number from 0 to 5"),
-        ("[actions]\npage = [{ webhook = 'http://x', exec = ['a'] }]", "2:9: an action has either `exec` or `webhook`"),
-        ("[[silence]]\nrule = 'stall'\nreason = 'x'", "1:1: a silence without `until`"),
-        ("[[silence]]\nreason = 'x'\nuntil = 2026-12-01T08:00:00Z", "1:1: a silence of everything: name a `rule`, a `service` or a `subject`"),
-        ("[[silence]]\nrule = 'stal'\nreason = 'x'\nuntil = 2026-12-01T08:00:00Z", "2:8: `rule`: unknown rule `stal`; did you mean `stall`?"),
-        ("[[silence]]\nrule = 'stall'\nreason = 'x'\nuntil = 2026-12-01T08:00:00", "4:9: `until`: `2026-12-01T08:00:00` is no instant: write date, time and offset as `2026-12-01T08:00:00Z`"),
+        (
+            "[[rule]]\nname = 'stall'\n[[rule]]\nname = 'stall'",
+            "3:1: rule `stall` stands in line 1 already",
+        ),
+        (
+            "[[rules]]\nname = 'stall'",
+            "1:3: unknown key `rules` of the file; did you mean `rule`?",
+        ),
+        (
+            "[rule]\nname = 'stall'",
+            "1:1: `rule` is a list: write `[[rule]]`",
+        ),
+        (
+            "quiet = '10'",
+            "1:9: `quiet`: `10` is no span of time; write one as `500ms`, `10s` or `2m`",
+        ),
+        (
+            "[snapshots]\ncooldown = '0s'",
+            "2:12: `cooldown`: that is no time at all; write a span such as `10s`",
+        ),
+        (
+            "[snapshots]\ndir = 'here'",
+            "2:7: `dir`: expected a folder that begins with `/`",
+        ),
+        (
+            "[actions]\npage = ['ring']",
+            "2:9: expected \"snapshot\", \"bell\", `{ exec = [\"program\"] }` or `{ webhook = \"http://..\" }`",
+        ),
+        (
+            "[actions]\npage = [{ exec = 'rm -rf /' }]",
+            "2:18: `exec`: expected a list: the program, then its arguments; no shell reads it",
+        ),
+        (
+            "[actions]\npage = [{ exec = ['a'], timeout = '0s' }]",
+            "2:35: `timeout`: that is no time at all; write a span such as `10s`",
+        ),
+        (
+            "[actions]\npage = [{ webhook = 'ftp://x' }]",
+            "2:21: `webhook`: `ftp://x` is no URL that begins with http://",
+        ),
+        (
+            "[actions]\npage = [{ webhook = 'http://x', retries = 9 }]",
+            "2:43: `retries`: expected a whole number from 0 to 5",
+        ),
+        (
+            "[actions]\npage = [{ webhook = 'http://x', exec = ['a'] }]",
+            "2:9: an action has either `exec` or `webhook`",
+        ),
+        (
+            "[[silence]]\nrule = 'stall'\nreason = 'x'",
+            "1:1: a silence without `until`",
+        ),
+        (
+            "[[silence]]\nreason = 'x'\nuntil = 2026-12-01T08:00:00Z",
+            "1:1: a silence of everything: name a `rule`, a `service` or a `subject`",
+        ),
+        (
+            "[[silence]]\nrule = 'stal'\nreason = 'x'\nuntil = 2026-12-01T08:00:00Z",
+            "2:8: `rule`: unknown rule `stal`; did you mean `stall`?",
+        ),
+        (
+            "[[silence]]\nrule = 'stall'\nreason = 'x'\nuntil = 2026-12-01T08:00:00",
+            "4:9: `until`: `2026-12-01T08:00:00` is no instant: write date, time and offset as `2026-12-01T08:00:00Z`",
+        ),
     ] {
         assert_eq!(wrong(text), [expected], "{text}");
     }
     let https = wrong("[actions]\npage = [{ webhook = 'https://x' }]");
     assert!(https[0].contains("call it with a program"), "{https:?}");
     let unknown = wrong("[[rule]]\nname = 'x'\nmetric = 'zzz'\nthreshold = '1s'");
-    assert!(unknown[0].contains("there are: backlog-growth, blocking-pool-lag,"), "{unknown:?}");
+    assert!(
+        unknown[0].contains("there are: backlog-growth, blocking-pool-lag,"),
+        "{unknown:?}"
+    );
 }
 
 #[test]
@@ -360,7 +545,10 @@ fn all_that_is_wrong_is_said_at_once_in_order() {
     assert_eq!(problems.len(), 3, "{problems:?}");
     assert!(problems[0].starts_with("2:8: `name`"), "{problems:?}");
     assert!(problems[1].starts_with("5:7: `for`"), "{problems:?}");
-    assert!(problems[2].starts_with("6:1: unknown key `x`"), "{problems:?}");
+    assert!(
+        problems[2].starts_with("6:1: unknown key `x`"),
+        "{problems:?}"
+    );
 }
 
 #[test]
@@ -373,7 +561,9 @@ fn a_file_that_others_may_write_is_not_taken() {
     }
     let missing = file::read(&folder.path().join("none.toml")).expect_err("is not there");
     assert!(missing.is_missing(), "{missing}");
-    let told = file::read(folder.path()).expect_err("is a folder").to_string();
+    let told = file::read(folder.path())
+        .expect_err("is a folder")
+        .to_string();
     assert!(told.ends_with("it is no file"), "{told}");
 }
 
@@ -384,9 +574,14 @@ fn templates_are_found_beside_the_file_and_what_is_wrong_with_them_is_said() {
     assert!(told.contains("pager.json: No such file"), "{told}");
     fs::write(folder.path().join("pager.json"), r#"{"a": "{{sentense}}"}"#).expect("is written");
     let told = file::read(&path).expect_err("no template").to_string();
-    assert!(told.contains("unknown placeholder `{{sentense}}`; did you mean `sentence`?"), "{told}");
+    assert!(
+        told.contains("unknown placeholder `{{sentense}}`; did you mean `sentence`?"),
+        "{told}"
+    );
     for shipped in ["pager.json", "chat.json"] {
-        let shipped = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../packaging").join(shipped);
+        let shipped = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join("../packaging")
+            .join(shipped);
         fs::copy(&shipped, folder.path().join("pager.json")).expect("ships");
         file::read(&path).unwrap_or_else(|error| panic!("{}: {error}", shipped.display()));
     }

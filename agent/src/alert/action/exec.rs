@@ -88,7 +88,9 @@ pub(crate) async fn run(exec: &Exec, facts: &Facts) -> Result<String, String> {
         drop(group);
         listening.abort();
         let after = duration(exec.timeout.as_nanos() as u64);
-        return Err(format!("{program} was killed: it had not ended after {after}"));
+        return Err(format!(
+            "{program} was killed: it had not ended after {after}"
+        ));
     };
     group.ended();
     let status = status.map_err(|error| format!("cannot wait for {program}: {error}"))?;

@@ -16,16 +16,28 @@ const VERSION: u32 = 1;
 
 /// The name of each fact, and what it is.
 pub(crate) const NAMES: [(&str, &str); 18] = [
-    ("action", "`trigger` when the alert fires, `resolve` when it ends"),
-    ("key", "the same for the beginning and the end of an alert, and for its next time"),
+    (
+        "action",
+        "`trigger` when the alert fires, `resolve` when it ends",
+    ),
+    (
+        "key",
+        "the same for the beginning and the end of an alert, and for its next time",
+    ),
     ("host", "the name of the host"),
     ("service", "the name of the service"),
     ("pid", "its process id"),
     ("instance", "the id of this start of it"),
     ("rule", "the name of the rule"),
-    ("subject", "the lane, type, downstream or runtime; empty where the rule is about the service"),
+    (
+        "subject",
+        "the lane, type, downstream or runtime; empty where the rule is about the service",
+    ),
     ("severity", "`info`, `warning`, `critical` or `page`"),
-    ("pager_severity", "the same in the words of pagers: `info`, `warning`, `error` or `critical`"),
+    (
+        "pager_severity",
+        "the same in the words of pagers: `info`, `warning`, `error` or `critical`",
+    ),
     ("state", "`firing` or `resolved`"),
     ("sentence", "what is wrong, in one sentence"),
     ("value", "the newest figure, with its unit"),
@@ -55,11 +67,17 @@ pub(crate) struct Facts {
 impl Facts {
     pub(crate) fn new(subject: &Subject, alert: &Alert) -> Self {
         let ended = alert.state == AlertState::Resolved;
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let host = rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned();
         let of = alert.subject.clone().unwrap_or_default();
         let figure = |value| words::figure(value, alert.unit);
         let action = if ended { "resolve" } else { "trigger" };
-        let key = format!("{host}/{}/{}/{}/{of}", subject.uid, subject.service, alert.rule);
+        let key = format!(
+            "{host}/{}/{}/{}/{of}",
+            subject.uid, subject.service, alert.rule
+        );
         let json = json!({
             "version": VERSION,
             "action": action,
@@ -112,7 +130,8 @@ impl Facts {
     /// All of them as environment: `AX_SERVICE`, `AX_RULE`.
     pub(crate) fn environment(&self) -> impl Iterator<Item = (String, &str)> {
         let named = NAMES.iter().zip(&self.values);
-        named.map(|((name, _), value)| (format!("AX_{}", name.to_ascii_uppercase()), value.as_str()))
+        named
+            .map(|((name, _), value)| (format!("AX_{}", name.to_ascii_uppercase()), value.as_str()))
     }
 }
 
@@ -127,7 +146,9 @@ fn pager_severity(severity: Severity) -> &'static str {
 
 fn time(unix_ns: Option<u64>) -> String {
     let mut text = String::new();
-    if let Some(at) = unix_ns.and_then(|ns| Timestamp::from_millisecond((ns / 1_000_000) as i64).ok()) {
+    if let Some(at) =
+        unix_ns.and_then(|ns| Timestamp::from_millisecond((ns / 1_000_000) as i64).ok())
+    {
         // Writing to a string cannot fail.
         let _ = write!(text, "{at}");
     }

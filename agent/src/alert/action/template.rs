@@ -22,7 +22,8 @@ impl Template {
     ///
     /// It is no JSON, or names a placeholder that there is not; for a person.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let value = serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
+        let value =
+            serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
         check(&value)?;
         Ok(Self(value))
     }
@@ -64,7 +65,11 @@ fn filled(value: &Value, facts: &Facts) -> Value {
         Value::Array(items) => items.iter().map(|item| filled(item, facts)).collect(),
         Value::Object(fields) => {
             let fields = fields.iter();
-            Value::Object(fields.map(|(key, value)| (key.clone(), filled(value, facts))).collect())
+            Value::Object(
+                fields
+                    .map(|(key, value)| (key.clone(), filled(value, facts)))
+                    .collect(),
+            )
         }
         other => other.clone(),
     }

@@ -84,8 +84,15 @@ fn every_fact_has_a_value_and_a_name_in_the_environment() {
 async fn a_program_gets_the_alert_on_its_input_and_in_its_environment() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("out");
-    let mut exec = sh("cat > \"$1\"; printf '\\n%s|%s' \"$AX_RULE\" \"$2\" >> \"$1\"", PATIENCE);
-    exec.argv.extend(["sh".to_owned(), out.display().to_string(), "$(id); `id`".to_owned()]);
+    let mut exec = sh(
+        "cat > \"$1\"; printf '\\n%s|%s' \"$AX_RULE\" \"$2\" >> \"$1\"",
+        PATIENCE,
+    );
+    exec.argv.extend([
+        "sh".to_owned(),
+        out.display().to_string(),
+        "$(id); `id`".to_owned(),
+    ]);
     exec::run(&exec, &facts("shop")).await.expect("ends well");
     let written = fs::read_to_string(&out).expect("was written");
     let (json, rest) = written.split_once('\n').expect("two lines");
@@ -100,12 +107,18 @@ async fn a_program_gets_the_alert_on_its_input_and_in_its_environment() {
 async fn a_program_that_fails_is_told_with_its_first_complaint() {
     let run = async |exec: &Exec| exec::run(exec, &facts("shop")).await.expect_err("fails");
     let told = run(&sh("echo; echo 'no route\u{7}' >&2; exit 7", PATIENCE)).await;
-    assert!(told.starts_with("sh failed: exit status: 7: no route"), "{told}");
+    assert!(
+        told.starts_with("sh failed: exit status: 7: no route"),
+        "{told}"
+    );
     assert!(!told.contains('\u{7}'), "{told:?}");
     let mut missing = sh("", PATIENCE);
     missing.argv = vec!["/nonexistent/pager".to_owned()];
     let told = run(&missing).await;
-    assert!(told.starts_with("cannot run /nonexistent/pager: No such file"), "{told}");
+    assert!(
+        told.starts_with("cannot run /nonexistent/pager: No such file"),
+        "{told}"
+    );
 }
 
 /// F82: a hanging program is killed after its timeout, and what it has started with it.
@@ -113,7 +126,10 @@ async fn a_program_that_fails_is_told_with_its_first_complaint() {
 async fn a_program_that_hangs_is_killed_with_its_group() {
     let folder = tempfile::tempdir().expect("a folder");
     let pids = folder.path().join("pids");
-    let script = format!("sleep 600 & echo $! > {0}.part; mv {0}.part {0}; sleep 600", pids.display());
+    let script = format!(
+        "sleep 600 & echo $! > {0}.part; mv {0}.part {0}; sleep 600",
+        pids.display()
+    );
     let exec = sh(&script, Duration::from_millis(300));
     let mut told = exec::run(&exec, &facts("shop")).await.expect_err("hangs");
     // On a loaded machine the shell may not have got so far before it was killed.
@@ -122,8 +138,15 @@ async fn a_program_that_hangs_is_killed_with_its_group() {
         longer.timeout *= 2;
         told = exec::run(&longer, &facts("shop")).await.expect_err("hangs");
     }
-    assert!(told.starts_with("sh was killed: it had not ended after"), "{told}");
-    let child: i32 = fs::read_to_string(&pids).expect("written").trim().parse().expect("a pid");
+    assert!(
+        told.starts_with("sh was killed: it had not ended after"),
+        "{told}"
+    );
+    let child: i32 = fs::read_to_string(&pids)
+        .expect("written")
+        .trim()
+        .parse()
+        .expect("a pid");
     let child = Pid::from_raw(child).expect("a pid");
     let start = Instant::now();
     while is_running(child) {
@@ -150,13 +173,17 @@ async fn others_go_on_beside_one_that_hangs_and_stopping_ends_it() {
     start(&Action::Exec(Arc::new(sh("sleep 600", PATIENCE * 10))));
     start(&Action::Exec(Arc::new(sh("exit 3", PATIENCE))));
     start(&Action::Exec(Arc::new(sh("true", PATIENCE))));
-    let mut done = [told.recv().await, told.recv().await]
-        .map(|taken| taken.expect("is told").done);
+    let mut done = [told.recv().await, told.recv().await].map(|taken| taken.expect("is told").done);
     done.sort_unstable();
     assert_eq!(done, [false, true]);
-    tokio::time::timeout(PATIENCE, runner.stop()).await.expect("stops");
+    tokio::time::timeout(PATIENCE, runner.stop())
+        .await
+        .expect("stops");
     drop(heard);
-    assert!(told.recv().await.is_none(), "what was ended has nothing to say");
+    assert!(
+        told.recv().await.is_none(),
+        "what was ended has nothing to say"
+    );
 }
 
 #[tokio::test]
@@ -227,10 +254,15 @@ const WRONG: &str = "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
 async fn a_url_is_called_with_the_body_of_its_template() {
     let (port, served) = server(&[OK]);
     let webhook = hook(&format!("http://127.0.0.1:{port}/page?a=b"));
-    let told = webhook::call(&webhook, &facts("shop")).await.expect("is taken");
+    let told = webhook::call(&webhook, &facts("shop"))
+        .await
+        .expect("is taken");
     assert_eq!(told, format!("127.0.0.1:{port} answered 204 No Content"));
     let request = &served.join().expect("served")[0];
-    assert!(request.starts_with("POST /page?a=b HTTP/1.1\r\n"), "{request}");
+    assert!(
+        request.starts_with("POST /page?a=b HTTP/1.1\r\n"),
+        "{request}"
+    );
     assert!(request.to_lowercase().contains("x-key: k\r\n"), "{request}");
     assert!(request.ends_with(r#"{"text":"shop is ill"}"#), "{request}");
 }
@@ -250,8 +282,13 @@ async fn a_busy_url_is_tried_again_and_one_that_says_no_is_not() {
         retries: 5,
         ..hook(&format!("http://127.0.0.1:{port}"))
     };
-    let told = webhook::call(&webhook, &facts("shop")).await.expect_err("no");
-    assert!(told.ends_with("was not told in 1 try: it answered 400 Bad Request"), "{told}");
+    let told = webhook::call(&webhook, &facts("shop"))
+        .await
+        .expect_err("no");
+    assert!(
+        told.ends_with("was not told in 1 try: it answered 400 Bad Request"),
+        "{told}"
+    );
     served.join().expect("served once");
 }
 
@@ -267,9 +304,13 @@ async fn an_unreachable_url_is_said_to_be() {
         timeout: PATIENCE * 100,
         ..hook(&format!("http://127.0.0.1:{port}/"))
     };
-    let told = webhook::call(&webhook, &facts("shop")).await.expect_err("nobody");
+    let told = webhook::call(&webhook, &facts("shop"))
+        .await
+        .expect_err("nobody");
     assert!(
-        told.starts_with(&format!("127.0.0.1:{port} was not told in 3 tries: cannot connect: ")),
+        told.starts_with(&format!(
+            "127.0.0.1:{port} was not told in 3 tries: cannot connect: "
+        )),
         "{told}"
     );
 }
@@ -282,6 +323,8 @@ async fn a_url_that_never_answers_is_given_up() {
         timeout: Duration::from_millis(100),
         ..hook(&format!("http://127.0.0.1:{port}/"))
     };
-    let told = webhook::call(&webhook, &facts("shop")).await.expect_err("silence");
+    let told = webhook::call(&webhook, &facts("shop"))
+        .await
+        .expect_err("silence");
     assert!(told.ends_with("no answer within 100 ms"), "{told}");
 }

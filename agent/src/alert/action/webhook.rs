@@ -35,7 +35,9 @@ impl Url {
     ///
     /// It is none, or not one of `http`; for a person.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let uri: Uri = text.parse().map_err(|error| format!("`{text}` is no URL: {error}"))?;
+        let uri: Uri = text
+            .parse()
+            .map_err(|error| format!("`{text}` is no URL: {error}"))?;
         match uri.scheme_str() {
             Some("http") => {}
             Some("https") => {
@@ -49,14 +51,18 @@ impl Url {
         }
         let authority = uri.authority().map(|authority| authority.as_str());
         if authority.is_none_or(|authority| authority.contains('@')) {
-            return Err("a URL without a host, or with a password in it: give it as a header".to_owned());
+            return Err(
+                "a URL without a host, or with a password in it: give it as a header".to_owned(),
+            );
         }
         Ok(Self(uri))
     }
 
     /// Host and port, which hold no secret.
     pub(crate) fn authority(&self) -> &str {
-        self.0.authority().map_or("", |authority| authority.as_str())
+        self.0
+            .authority()
+            .map_or("", |authority| authority.as_str())
     }
 }
 
@@ -73,12 +79,16 @@ impl fmt::Debug for Url {
 ///
 /// It cannot; for a person.
 pub(crate) fn check_header(name: &str, value: &str) -> Result<(), String> {
-    let known: HeaderName = name.parse().map_err(|_| format!("`{name}` is no name of a header"))?;
+    let known: HeaderName = name
+        .parse()
+        .map_err(|_| format!("`{name}` is no name of a header"))?;
     if [HOST, hyper::header::CONTENT_LENGTH].contains(&known) {
         return Err(format!("`{name}` is set by ax"));
     }
     let value: Result<HeaderValue, _> = value.parse();
-    value.map(drop).map_err(|_| format!("the value of `{name}` cannot be sent"))
+    value
+        .map(drop)
+        .map_err(|_| format!("the value of `{name}` cannot be sent"))
 }
 
 /// Why a try came to nothing.
@@ -112,7 +122,11 @@ pub(crate) async fn call(webhook: &Webhook, facts: &Facts) -> Result<String, Str
             let after = duration(webhook.timeout.as_nanos() as u64);
             Err(Failed::ForNow(format!("no answer within {after}")))
         });
-        let tries_words = if tries == 1 { "1 try".to_owned() } else { format!("{tries} tries") };
+        let tries_words = if tries == 1 {
+            "1 try".to_owned()
+        } else {
+            format!("{tries} tries")
+        };
         match tried {
             Ok(status) => return Ok(format!("{at} answered {status}")),
             Err(Failed::ForNow(_)) if tries <= webhook.retries => {

@@ -58,8 +58,8 @@ pub(super) fn lag_spike_ns(window: Window<'_>) -> Option<u64> {
 
 /// The longest stall of a task with a name that the last two samples saw: the task, and how long it held its worker.
 pub(super) fn culprit(window: Window<'_>) -> Option<(&str, u64)> {
-    let named =
-        recent_stalls(window).filter_map(|stall| Some((&*stall.task.as_ref()?.name, stall.length_ns)));
+    let named = recent_stalls(window)
+        .filter_map(|stall| Some((&*stall.task.as_ref()?.name, stall.length_ns)));
     named.max_by_key(|(_, length_ns)| *length_ns)
 }
 
@@ -67,7 +67,8 @@ pub(super) fn culprit(window: Window<'_>) -> Option<(&str, u64)> {
 fn recent_stalls(window: Window<'_>) -> impl Iterator<Item = &Stall> {
     let oldest = window.newest_mono_ns().saturating_sub(SPIKE_SPAN_NS);
     let proper = window.stalls().filter(|known| known.is_proper());
-    let reaches = move |stall: &&Stall| stall.began_mono_ns.saturating_add(stall.length_ns) > oldest;
+    let reaches =
+        move |stall: &&Stall| stall.began_mono_ns.saturating_add(stall.length_ns) > oldest;
     proper.map(|known| &known.stall).filter(reaches)
 }
 
@@ -212,7 +213,13 @@ pub(super) fn open_files_share(window: Window<'_>) -> Option<f64> {
 
 pub(super) fn tasks(window: Window<'_>) -> Option<u64> {
     let latest = window.change()?.latest();
-    Some(latest.runtimes.iter().map(|runtime| runtime.alive_tasks).sum())
+    Some(
+        latest
+            .runtimes
+            .iter()
+            .map(|runtime| runtime.alive_tasks)
+            .sum(),
+    )
 }
 
 /// Jobs that ended in each lane, a second, over the last ten.
@@ -230,8 +237,8 @@ pub(super) fn failure_shares(window: Window<'_>) -> Vec<Reading> {
     let oldest = window.newest_mono_ns().saturating_sub(TREND_SPAN_NS);
     let share = |place: usize, born: u64| {
         let newest_first = window.history().seconds.iter().rev();
-        let seconds = newest_first
-            .take_while(|second| second.at_mono_ns > oldest && second.number >= born);
+        let seconds =
+            newest_first.take_while(|second| second.at_mono_ns > oldest && second.number >= born);
         let (mut finished, mut unsuccessful) = (0_u64, 0_u64);
         for counts in seconds.filter_map(|second| Some(second.types.get(place)?.as_ref()?.counts)) {
             finished += u64::from(counts.finished);
