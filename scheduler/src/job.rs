@@ -85,6 +85,10 @@ impl<'a, B> JobBuilder<'a, B> {
 
     /// How long each attempt may run, from its start: the lane's for its type, else the lane's, unless set. Then its
     /// token fires and its future is dropped.
+    ///
+    /// Between two polls, that is: a poll that does not return can be stopped by nobody. Such a job keeps its slot and its
+    /// worker, the probe shows the stall with its name, and the rest goes on. What may block belongs on the
+    /// [blocking pool](crate::BlockingLane).
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
