@@ -19,7 +19,11 @@ mod drawn;
 mod event;
 pub mod exit;
 mod export;
-#[cfg(test)]
+#[cfg(any(test, feature = "stage"))]
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "the stage uses a part of it, the tests all")
+)]
 mod fixture;
 mod format;
 mod glyphs;
@@ -32,6 +36,8 @@ mod query;
 mod record;
 mod report;
 mod screens;
+#[cfg(feature = "stage")]
+pub mod stage;
 mod theme;
 mod timeline;
 mod view;

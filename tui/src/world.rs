@@ -11,6 +11,7 @@ use std::{
 use ax_wire::{
     InstanceId, ToViewer,
     alert::{Alert, AlertState},
+    control::Controlled,
     frame::Captured,
     rules::{RulesReport, SilenceAnswer},
     view::{
@@ -80,6 +81,8 @@ pub struct World {
     pub answers: Answers,
     /// What became of the last capture, until somebody has told it.
     pub captured: Option<Captured>,
+    /// What became of the last change of a service, until somebody has told it.
+    pub controlled: Option<Controlled>,
     /// What the agent said last of its rules, where that was asked for.
     pub rules: Option<Arc<RulesReport>>,
     /// What became of the last silence that was asked for, until somebody has told it.
@@ -109,6 +112,7 @@ impl World {
             agent_dropped: AgentDropped::default(),
             answers: Answers::default(),
             captured: None,
+            controlled: None,
             rules: None,
             silenced: None,
             rings: false,
@@ -131,18 +135,14 @@ impl World {
             Update::Frame(ToViewer::Services(services)) => self.list(services),
             Update::Frame(ToViewer::Backfill(backfill)) => self.backfill(backfill),
             Update::Frame(ToViewer::View(view)) => self.view(*view),
+            Update::Frame(ToViewer::Controlled(controlled)) => self.controlled = Some(controlled),
             Update::Frame(ToViewer::Captured(captured)) => self.captured = Some(captured),
             Update::Frame(ToViewer::Rules(rules)) => self.rules = Some(Arc::from(rules)),
             Update::Frame(ToViewer::Silenced(answer)) => self.silenced = Some(answer),
             Update::Frame(ToViewer::Answer(answer)) => {
                 self.answers.take(*answer, self.now_unix_ns);
             }
-            Update::Frame(
-                ToViewer::Ack(_)
-                | ToViewer::Refused(_)
-                | ToViewer::Controlled(_)
-                | ToViewer::Unknown,
-            ) => {}
+            Update::Frame(ToViewer::Ack(_) | ToViewer::Refused(_) | ToViewer::Unknown) => {}
         }
     }
 

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// The commands that take a word more, each with what it is.
-const WITH_WORDS: [(&str, &str); 8] = [
+const WITH_WORDS: [(&str, &str); 9] = [
     (
         "export",
         "csv or json, and a file unless ax-top is to name it",
@@ -19,6 +19,7 @@ const WITH_WORDS: [(&str, &str); 8] = [
         "what to narrow the list to; nothing takes it away",
     ),
     ("go", "the number of a row"),
+    ("resize", "the new limit of the selected lane"),
     (
         "seek",
         "a time of day such as 14:03:21, or how long ago: 5m",
@@ -58,6 +59,7 @@ impl App {
             ("go", row) if !row.is_empty() => self.told(Self::go_to(row), now_unix_ns),
             ("seek", when) if !when.is_empty() => self.seek_to(when, now_unix_ns),
             ("speed", speed) if !speed.is_empty() => self.set_speed(speed, now_unix_ns),
+            ("resize", limit) if !limit.is_empty() => self.resize(limit, now_unix_ns),
             ("export", words) if !words.is_empty() => self.export_as(words, now_unix_ns),
             (name, "") if WITH_WORDS.iter().any(|(known, _)| *known == name) => {
                 let known = WITH_WORDS.iter().find(|(known, _)| *known == name);

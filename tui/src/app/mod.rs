@@ -6,6 +6,7 @@
 //!  pointer   the mouse
 //!  update    what each action does to the state
 //!  command   what is typed behind a colon
+//!  control   changes of a running service, once somebody has said yes
 //!  time      what the charts show; the playback of a recording
 //!  export    a list as a file
 //!  rows      what the lists are made of
@@ -13,6 +14,7 @@
 //! ```
 
 mod command;
+pub mod control;
 pub mod export;
 pub mod pointer;
 mod press;
@@ -27,12 +29,13 @@ use std::{collections::HashMap, path::PathBuf, sync::Arc};
 use ax_wire::{
     InstanceId,
     alert::AlertState,
+    control::Control,
     frame::{Capture, Captured},
     view::{ServiceState, ServiceView, WorkerView},
 };
 use jiff::tz::TimeZone;
 
-use self::{pointer::Drag, prompt::Prompt, questions::Looks, time::Playback};
+use self::{control::Confirm, pointer::Drag, prompt::Prompt, questions::Looks, time::Playback};
 use crate::{
     drawn::Drawn,
     format::printable,
@@ -53,6 +56,8 @@ const NOTE_NS: u64 = 15_000_000_000;
 pub enum Request {
     /// Ask the agent for a snapshot.
     Capture(Capture),
+    /// Ask the agent for a change of a service.
+    Control(Control),
     /// Put this into the clipboard of the terminal.
     Copy(String),
     /// Write this to a file, which is not there yet.
@@ -131,6 +136,10 @@ pub struct App {
     begun: Vec<Key>,
     /// The line that is typed into.
     pub prompt: Option<Prompt>,
+    /// A change that waits for a yes.
+    pub confirm: Option<Confirm>,
+    /// How many changes were asked for.
+    controls: u64,
     /// What the charts show.
     pub timeline: Timeline,
     /// A drag over a chart that goes on.
@@ -166,6 +175,8 @@ impl App {
             keymap: Arc::new(Keymap::default()),
             begun: Vec::new(),
             prompt: None,
+            confirm: None,
+            controls: 0,
             timeline: Timeline::default(),
             drag: None,
             playback: None,

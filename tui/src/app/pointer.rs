@@ -59,6 +59,8 @@ impl App {
 
     fn click(&mut self, x: u16, y: u16, now_unix_ns: u64) -> Option<Request> {
         self.note = None;
+        // A click is no yes.
+        self.confirm = None;
         let target = self.drawn.at(x, y).next()?;
         match target {
             Target::Tab(mode) => self.update(Action::Open(mode), now_unix_ns),

@@ -19,6 +19,9 @@ impl App {
             return None;
         }
         let key = Key::of(event);
+        if let Some(confirm) = self.confirm.take() {
+            return self.answer(confirm, key, now_unix_ns);
+        }
         if let Some(prompt) = self.prompt.take() {
             return self.edit(prompt, key, now_unix_ns);
         }
@@ -49,9 +52,9 @@ impl App {
         self.prompt = text.map(|text| Prompt::new(Purpose::Filter, text));
     }
 
-    /// Opens the line for a command.
-    pub(super) fn open_command(&mut self) {
-        self.prompt = Some(Prompt::new(Purpose::Command, ""));
+    /// Opens the line for a command that begins so.
+    pub(super) fn open_command_with(&mut self, text: &str) {
+        self.prompt = Some(Prompt::new(Purpose::Command, text));
     }
 
     fn edit(&mut self, mut prompt: Prompt, key: Key, now_unix_ns: u64) -> Option<Request> {

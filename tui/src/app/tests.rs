@@ -1,5 +1,8 @@
 //! What the actions do to the state.
 
+mod habits;
+mod monkey;
+
 use ax_wire::view::ServiceState;
 
 use super::*;
@@ -52,9 +55,11 @@ fn pages_open_and_close() {
 #[test]
 fn tab_goes_round_the_screens_and_a_number_opens_one() {
     let mut app = app();
-    for mode in [Mode::Lanes, Mode::Alerts, Mode::Snapshots, Mode::Overview] {
+    let screens: Vec<Mode> = app.screens().map(|(_, page)| page.mode).collect();
+    assert!(screens.len() > 3 && !screens.contains(&Mode::Evidence), "{screens:?}");
+    for mode in screens.iter().skip(1).chain(&screens[..1]) {
         app.update(Action::NextScreen, fixture::NOW_UNIX_NS);
-        assert_eq!(app.mode, mode);
+        assert_eq!(app.mode, *mode);
     }
     app.update(Action::PreviousScreen, fixture::NOW_UNIX_NS);
     assert_eq!(app.mode, Mode::Snapshots);
@@ -124,7 +129,7 @@ fn a_lane_is_opened_and_left_again() {
     app.update(Action::Enter, fixture::NOW_UNIX_NS);
     assert_eq!((app.mode, app.lane.as_deref()), (Mode::Lane, Some("1/db")));
     app.update(Action::NextScreen, fixture::NOW_UNIX_NS);
-    assert_eq!(app.mode, Mode::Alerts, "a lane belongs to the lanes");
+    assert_eq!(app.mode, Mode::Jobs, "a lane belongs to the lanes");
     app.update(Action::Open(Mode::Lanes), fixture::NOW_UNIX_NS);
     for panel in [Panel::Routes, Panel::Downstreams, Panel::LanesInFull] {
         app.update(Action::FocusNext, fixture::NOW_UNIX_NS);

@@ -53,7 +53,8 @@ impl App {
             // Jobs are too many to be narrowed here: the agent is asked for those that are looked for.
             Action::Filter if matches!(self.mode, Mode::Jobs | Mode::JobList) => self.begin_query(),
             Action::Filter => self.open_filter(),
-            Action::Command => self.open_command(),
+            Action::Command => self.open_command_with(""),
+            Action::Control(key) => return self.control(key, now_unix_ns),
             Action::Freeze => self.freeze(),
             Action::Resume => self.resume(),
             Action::Time(step) => self.time(step),

@@ -258,9 +258,7 @@ fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, F
         .block_on(command)
 }
 
-fn until_interrupted<T>(
-    command: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
+fn until_interrupted<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     block_on(async {
         let mut signals = Signals::new()?;
         tokio::select! {

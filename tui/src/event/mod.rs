@@ -215,6 +215,11 @@ impl Dashboard<'_> {
                     client.capture(capture);
                 }
             }
+            Some(Request::Control(control)) => {
+                if let Source::Agent { client, .. } = source {
+                    client.ask(ToAgent::Control(control));
+                }
+            }
             Some(Request::Copy(text)) => Terminal::copy(&text)?,
             Some(Request::Write { file, text }) => self.write(&file, &text),
             Some(Request::Suspend) => self.suspend()?,
@@ -283,6 +288,10 @@ impl Dashboard<'_> {
         }
         if std::mem::take(&mut self.live.rings) {
             Terminal::ring()?;
+        }
+        if let Some(controlled) = self.live.controlled.take() {
+            self.app.controlled(&controlled, now_unix_ns());
+            self.changed = true;
         }
         if let Some(captured) = self.live.captured.take() {
             self.app.captured(captured, now_unix_ns());

@@ -70,7 +70,7 @@ impl Key {
     }
 
     /// As an event, for whoever plays keys.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "stage"))]
     pub fn event(self) -> KeyEvent {
         KeyEvent::new(self.code, self.modifiers)
     }

@@ -53,8 +53,21 @@ pub enum Action {
     Copy,
     /// Writes the list to a file.
     Export(Format),
+    /// Asks whether the service is to be changed.
+    Control(ControlKey),
     Suspend,
     Redraw,
+}
+
+/// What can be changed of a running service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ControlKey {
+    /// Pauses the selected lane, or resumes it.
+    Pause,
+    Resize,
+    /// Of the selected job.
+    Cancel,
+    Retry,
 }
 
 /// What is done to the time that the charts show.
@@ -87,6 +100,7 @@ impl Action {
         matches!(
             self,
             Self::Capture
+                | Self::Control(_)
                 | Self::Freeze
                 | Self::Resume
                 | Self::Toggle(Mode::Services)
@@ -96,7 +110,7 @@ impl Action {
 
     /// Whether it asks something of the service.
     pub fn is_control(self) -> bool {
-        matches!(self, Self::Capture)
+        matches!(self, Self::Capture | Self::Control(_))
     }
 }
 

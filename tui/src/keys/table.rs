@@ -2,7 +2,7 @@
 
 use super::{
     Action::{self, Export, Page, Sideways, Sort, Time},
-    Binding, Format, TimeStep,
+    Binding, ControlKey, Format, TimeStep,
 };
 use crate::{
     screens::{Mode, PAGES, Place},
@@ -324,6 +324,34 @@ const REST: &[Line] = &[
         &["E"],
         Export(Format::Json),
         "write this list to a file, as JSON",
+        None,
+    ),
+    (
+        "pause",
+        &["P"],
+        Action::Control(ControlKey::Pause),
+        "pause or resume the selected lane, if the service lets you",
+        None,
+    ),
+    (
+        "resize-lane",
+        &["R"],
+        Action::Control(ControlKey::Resize),
+        "another limit for the selected lane",
+        None,
+    ),
+    (
+        "cancel",
+        &["x"],
+        Action::Control(ControlKey::Cancel),
+        "cancel the selected job",
+        None,
+    ),
+    (
+        "retry",
+        &["t"],
+        Action::Control(ControlKey::Retry),
+        "queue the selected dead job again",
         None,
     ),
     (

@@ -23,6 +23,10 @@ impl Screen<'_> {
             self.prompt(prompt, area, buf);
             return;
         }
+        if let Some(confirm) = &self.app.confirm {
+            self.confirm(&confirm.words, area, buf);
+            return;
+        }
         let bindings = self.app.keymap.bindings();
         let help = self.app.keymap.binding(Action::Toggle(Mode::Help));
         let help = help.and_then(footer_word);
@@ -55,6 +59,17 @@ impl Screen<'_> {
             };
             parts.extend(footer_word(binding).map(|word| part(word, Tone::Quiet, keep)));
         }
+        self.parts(&parts, area, buf);
+    }
+
+    /// What is about to happen, and how to say yes. The way out stands in any case.
+    fn confirm(&self, words: &str, area: Rect, buf: &mut Buffer) {
+        let answer = "y yes, any other key no";
+        let room = usize::from(area.width).saturating_sub(width(answer) + 4);
+        let parts = [
+            part(middle_cut(words, room), Tone::Warning, 9),
+            part(answer, Tone::Strong, 10),
+        ];
         self.parts(&parts, area, buf);
     }
 

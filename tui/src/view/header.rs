@@ -149,6 +149,9 @@ impl Screen<'_> {
         let length = |part: &Part| width(&part.text) as u16;
         let widths = parts.iter().map(|part| (length(part) + 1, part.keep));
         let shown = fitting(widths, area.width);
+        if area.is_empty() {
+            return;
+        }
         let mut x = area.x + 1;
         for (part, _) in parts.iter().zip(shown).filter(|(_, shown)| *shown) {
             let room = usize::from(area.right().saturating_sub(x));

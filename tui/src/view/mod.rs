@@ -164,9 +164,16 @@ fn banner_rows(mode: Mode) -> u16 {
 impl Screen<'_> {
     /// Writes text at the start of a row, cut at its end.
     fn text(&self, area: Rect, row: u16, text: &str, tone: Tone, buf: &mut Buffer) {
-        if row < area.height {
+        // A layout may hand out rooms that begin below the last line of a screen that is too small for it.
+        let line = Rect {
+            y: area.y.saturating_add(row),
+            height: 1,
+            ..area
+        };
+        let line = line.intersection(buf.area);
+        if row < area.height && !line.is_empty() {
             let style = self.theme.style(tone);
-            buf.set_stringn(area.x, area.y + row, text, usize::from(area.width), style);
+            buf.set_stringn(line.x, line.y, text, usize::from(line.width), style);
         }
     }
 
@@ -232,4 +239,4 @@ impl Screen<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

@@ -22,10 +22,17 @@ use crate::{
     world::{Link, Update, World},
 };
 
-const MODES: [Mode; 7] = [
+/// Every page that there is of a service; those of a snapshot file have tests of their own.
+const MODES: [Mode; 13] = [
     Mode::Overview,
     Mode::Lanes,
     Mode::Lane,
+    Mode::Jobs,
+    Mode::JobList,
+    Mode::Traces,
+    Mode::Trace,
+    Mode::Workers,
+    Mode::Dependencies,
     Mode::Alerts,
     Mode::Snapshots,
     Mode::Help,
@@ -51,7 +58,7 @@ fn text(cells: &[Cell]) -> String {
     cells.iter().map(Cell::symbol).collect()
 }
 
-fn drawn(app: &App, width: u16, height: u16) -> String {
+pub fn drawn(app: &App, width: u16, height: u16) -> String {
     let buffer = buffer(app, width, height, false);
     let lines: Vec<_> = rows(&buffer)
         .map(|row| text(row).trim_end().to_owned())
@@ -372,16 +379,29 @@ fn figures_of_what_is_lost_do_not_look_current() {
 }
 
 #[test]
-fn without_utf8_the_screen_keeps_its_shape_in_ascii() {
-    let app = firing();
-    let area = Rect::new(0, 0, 120, 40);
-    let mut ascii = Buffer::empty(area);
-    let screen = Screen::new(&app, Theme::with_colour(false), Glyphs::Ascii);
-    screen.render(area, &mut ascii);
-    let unicode = buffer(&app, 120, 40, false);
-    for (plain, drawn) in ascii.content().iter().zip(unicode.content()) {
-        assert!(plain.symbol().is_ascii() && plain.symbol() != "?" || drawn.symbol() == "?");
-        assert_eq!(plain.symbol() == " ", drawn.symbol() == " ");
+fn without_utf8_every_screen_keeps_its_shape_in_ascii() {
+    for mode in MODES {
+        let app = on(mode);
+        for (width, height) in SIZES {
+            let area = Rect::new(0, 0, width, height);
+            let mut ascii = Buffer::empty(area);
+            let screen = Screen::new(&app, Theme::with_colour(false), Glyphs::Ascii);
+            (&screen).render(area, &mut ascii);
+            let unicode = buffer(&app, width, height, false);
+            for (plain, drawn) in ascii.content().iter().zip(unicode.content()) {
+                let (plain, drawn) = (plain.symbol(), drawn.symbol());
+                assert!(plain.is_ascii(), "{mode:?} at {width}x{height}: {plain}");
+                assert!(
+                    plain != "?" || drawn == "?",
+                    "{mode:?} at {width}x{height}: {drawn}"
+                );
+                assert_eq!(
+                    plain == " ",
+                    drawn == " ",
+                    "{mode:?} at {width}x{height}: {drawn}"
+                );
+            }
+        }
     }
 }
 
