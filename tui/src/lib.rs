@@ -34,6 +34,7 @@ mod report;
 mod screens;
 mod theme;
 mod timeline;
+mod verdict;
 mod view;
 mod waterfall;
 mod widget;
