@@ -52,7 +52,16 @@ fn pages_open_and_close() {
 #[test]
 fn tab_goes_round_the_screens_and_a_number_opens_one() {
     let mut app = app();
-    for mode in [Mode::Lanes, Mode::Alerts, Mode::Snapshots, Mode::Overview] {
+    for mode in [
+        Mode::Lanes,
+        Mode::Jobs,
+        Mode::Traces,
+        Mode::Workers,
+        Mode::Dependencies,
+        Mode::Alerts,
+        Mode::Snapshots,
+        Mode::Overview,
+    ] {
         app.update(Action::NextScreen, fixture::NOW_UNIX_NS);
         assert_eq!(app.mode, mode);
     }
