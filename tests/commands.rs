@@ -231,6 +231,13 @@ fn a_bundle_of_a_live_service_unpacks_to_a_snapshot_and_a_report() {
     let snapshot = ax_wire::snapshot_file::read(&unpacked.join("snapshot.json")).expect("reads");
     assert_eq!(snapshot.hello.service, "demo");
     assert_eq!(snapshot.reason, Reason::Capture);
+    let rules = fs::read(unpacked.join("rules.json")).expect("the agent says them");
+    let rules: Value = serde_json::from_slice(&rules).expect("JSON");
+    let rules = rules["rules"].as_array().expect("an array");
+    assert!(
+        rules.iter().any(|rule| rule["name"] == "lag-high"),
+        "{rules:?}"
+    );
     let missing = run_to_end(&mut host.ax_top("bundle nobody"), 3);
     assert!(stderr(&missing).contains("nobody"), "{}", stderr(&missing));
 }

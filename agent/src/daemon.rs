@@ -142,7 +142,10 @@ enum Failure {
 /// The file that is looked at, and what it says. One that nobody named need not be there.
 fn read_file(args: &Args) -> Result<(Option<PathBuf>, Option<FileConfig>), FileError> {
     let named = args.config.is_some();
-    let path = args.config.clone().or_else(|| file::default_file(args.system));
+    let path = args
+        .config
+        .clone()
+        .or_else(|| file::default_file(args.system));
     let read = path.as_deref().map(file::read).transpose();
     match read {
         Err(error) if error.is_missing() && !named => Ok((path, None)),
@@ -153,7 +156,10 @@ fn read_file(args: &Args) -> Result<(Option<PathBuf>, Option<FileConfig>), FileE
 /// Says what is to be said of the file.
 fn check(args: &Args) -> Result<(), Failure> {
     let (path, read) = read_file(args)?;
-    let path = path.map_or_else(|| "no file is known".to_owned(), |path| path.display().to_string());
+    let path = path.map_or_else(
+        || "no file is known".to_owned(),
+        |path| path.display().to_string(),
+    );
     let Some(read) = read else {
         println!("{path}: there is none; the rules that are built in are in force");
         return Ok(());

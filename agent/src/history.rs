@@ -114,6 +114,16 @@ pub struct Outside {
     pub cpus_used: Option<f64>,
 }
 
+impl Outside {
+    /// CPUs that a process which does not run cannot use.
+    const RUNS: f64 = 0.02;
+
+    /// Whether it runs, if only a little.
+    pub(crate) fn runs(self) -> bool {
+        self.cpus_used.is_some_and(|cpus| cpus > Self::RUNS)
+    }
+}
+
 /// One start of one service, connected or gone.
 #[derive(Debug)]
 pub struct ServiceHistory {

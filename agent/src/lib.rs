@@ -15,6 +15,8 @@
 //! - [`history`]: fifteen minutes of each service in bounded memory;
 //! - [`window`] and [`view`]: figures as pure functions of a history and a [`clock::Now`];
 //! - [`alert`]: "is something wrong?", asked once a second of each service;
+//! - [`diagnosis`]: "why is it slow?", asked with each sample;
+//! - [`marks`]: what changed, for the charts;
 //! - [`snapshot`]: evidence of incidents, captures and deaths, in files.
 //!
 //! What outlives a reconnect and a restart of a service: its alerts, and its limits and counts of snapshots. What outlives
@@ -41,16 +43,18 @@ mod daemon;
 pub mod diagnosis;
 pub mod history;
 mod ingest;
+pub mod marks;
 mod serve;
 pub mod snapshot;
 mod socket;
 pub mod symbol;
 mod text;
+mod throttle;
 pub mod view;
 pub mod window;
 
 pub use config::Config;
-pub use daemon::{EXIT_ALREADY_RUNNING, EXIT_FAILURE, EXIT_OK, EXIT_USAGE, main};
+pub use daemon::{EXIT_ALREADY_RUNNING, EXIT_CONFIG, EXIT_FAILURE, EXIT_OK, EXIT_USAGE, main};
 pub use ingest::CleanSample;
 pub use serve::Agent;
 pub use socket::BindError;

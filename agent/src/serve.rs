@@ -16,7 +16,7 @@ mod viewers;
 use std::{
     path::Path,
     sync::{Arc, atomic::AtomicU32},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ax_wire::{
@@ -39,6 +39,7 @@ use crate::{
     access::{Groups, Peer, Place, Quota, Sees, admits},
     config::Config,
     socket::{BindError, BoundSocket},
+    throttle::Throttle,
 };
 
 /// How long accepting pauses after an error such as "too many open files", which only time heals.
@@ -110,6 +111,7 @@ impl Agent {
             ),
             groups: Groups::default(),
             speaking: Arc::default(),
+            logs: Arc::default(),
             config: Arc::new(config),
             hub: handle,
             own_uid: rustix::process::getuid().as_raw(),
@@ -141,6 +143,14 @@ impl Agent {
     }
 }
 
+/// Lines that strangers can cause.
+#[derive(Debug, Default)]
+struct Logs {
+    accepting: Throttle,
+    refused: Throttle,
+    closed: Throttle,
+}
+
 /// What accepting needs.
 struct Server {
     config: Arc<Config>,
@@ -150,6 +160,7 @@ struct Server {
     groups: Groups,
     /// How many services speak.
     speaking: Arc<AtomicU32>,
+    logs: Arc<Logs>,
     own_uid: u32,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -161,7 +172,9 @@ impl Server {
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    tracing::warn!("cannot accept a connection: {error}");
+                    if let Some(more) = self.logs.accepting.admit_words(Instant::now()) {
+                        tracing::warn!("cannot accept a connection: {error}{more}");
+                    }
                     sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
@@ -207,7 +220,9 @@ impl Server {
     }
 
     async fn refuse(&self, stream: UnixStream, reason: &str) {
-        tracing::warn!("connection refused: {reason}");
+        if let Some(more) = self.logs.refused.admit_words(Instant::now()) {
+            tracing::warn!("connection refused: {reason}{more}");
+        }
         self.hub.lost(None, Loss::Refused).await;
         // The line fits into an empty socket. A peer that cannot take it has been refused all the same, and whoever
         // waits behind it waits no longer.

@@ -14,7 +14,7 @@ use std::{
     process,
 };
 
-use ax_wire::socket::{FolderError, check_private_folder};
+use ax_wire::socket::{FolderError, check_private_folder, distrust};
 
 use crate::config::Config;
 
@@ -100,6 +100,8 @@ impl BoundSocket {
             check_public_folder(&folder)?;
         } else if config.private_folder {
             check_private_folder(&folder)?;
+        } else if let Some(why) = distrust(&path) {
+            tracing::warn!("{why}");
         }
         let lock = lock(&folder.join(LOCK_NAME), config.embedded)?;
         let listener = listen(&path, socket_mode)?;

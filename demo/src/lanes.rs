@@ -11,6 +11,9 @@ use crate::{database::Database, partner};
 /// Bytes that a report is made of: some tens of milliseconds of compressing-like work and a real file.
 const REPORT_BYTES: usize = 4 * 1024 * 1024;
 
+/// How long running jobs get to end once the service does: those of a fault may never.
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);
+
 /// The scheduler of the demo with its lanes open. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Lanes {
@@ -26,7 +29,7 @@ pub(crate) struct Lanes {
 impl Lanes {
     /// Opens the lanes. `partner` is where the external API listens.
     pub(crate) fn open(partner: SocketAddr) -> anyhow::Result<Self> {
-        let scheduler = Scheduler::new();
+        let scheduler = Scheduler::builder().shutdown_grace(SHUTDOWN_GRACE).build();
         let lane = |name: &str, limit: usize, capacity: usize, priority: u8, timeout_s: u64| {
             scheduler
                 .lane(name)

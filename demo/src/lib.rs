@@ -46,9 +46,8 @@ const END_AT_THE_LATEST: Duration = Duration::from_secs(5);
 /// hundreds of threads.
 const BLOCKING_THREADS: usize = 64;
 
-/// How long all goes well before a fault, unless told otherwise: alerts are quiet that long, and the service gets to know
-/// its usual figures.
-const QUIET_MS: u64 = 10_000;
+/// How long all goes well before a fault, unless told otherwise: long enough to learn the usual figures of the service.
+const QUIET_MS: u64 = 15_000;
 
 #[derive(Parser)]
 #[command(
@@ -184,6 +183,7 @@ fn run(options: &Options, setting: Option<Setting>) -> anyhow::Result<()> {
         let probe = Probe::builder("demo")
             .service_version(env!("CARGO_PKG_VERSION"))
             .stacks(true)
+            .allow_control(true)
             .install()
             .context("cannot install the probe")?;
         // On a current_thread runtime the body of `block_on` runs on the one thread that there is, so it is watched.

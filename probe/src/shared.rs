@@ -25,6 +25,10 @@ pub const EVENTS: usize = 1024;
 const LAG_OF_SECOND: usize = 256;
 
 /// What was set when the probe was installed.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one switch of the builder, independent of the others"
+)]
 pub(crate) struct Settings {
     pub(crate) service: String,
     pub(crate) service_version: Option<String>,

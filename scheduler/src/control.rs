@@ -51,12 +51,11 @@ impl Inner {
         if self.hub.retry_manual(id) {
             return Some(Ok(format!("job {id} is queued again")));
         }
-        let state = match self.find(id) {
-            Some(job) => job.header().state.get(),
-            None => {
-                let mut lanes = self.lanes().into_iter();
-                lanes.find_map(|lane| lane.records.lock().find(id))?.state
-            }
+        let state = if let Some(job) = self.find(id) {
+            job.header().state.get()
+        } else {
+            let mut lanes = self.lanes().into_iter();
+            lanes.find_map(|lane| lane.records.lock().find(id))?.state
         };
         Some(Err(format!(
             "job {id} is {}, and only a job that waits for a person (`Retry::or_manual`) can be queued again",
@@ -177,7 +176,7 @@ mod tests {
         sleep(MS).await;
         let queued: Vec<_> = (0..5_000).map(|_| hang(&ax, &lane)).collect();
         let job = ax.job("later", |_| pending::<Result<(), Infallible>>());
-        let job = job.lane(&lane).delay(Duration::from_secs(60)).submit();
+        let job = job.lane(&lane).delay(Duration::from_mins(1)).submit();
         let waits = job.expect("room");
         let cancel = |job: &JobHandle<()>| order(&lane, &Action::Cancel { job: job.id() });
         let last = queued.last().expect("many");

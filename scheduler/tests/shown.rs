@@ -117,7 +117,7 @@ async fn waiting_jobs_are_told_by_what_they_wait_for() {
     let after = ax.job("after", move |_| async move { ready() });
     let after = after.lane(&lane).after([&base]).submit().expect("room");
     let later = ax.job("later", move |_| async move { ready() });
-    let later = later.lane(&lane).delay(Duration::from_secs(60)).submit();
+    let later = later.lane(&lane).delay(Duration::from_mins(1)).submit();
     let later = later.expect("room");
     let backoff = Backoff::fixed(Duration::from_secs(1)).jitter(Duration::ZERO);
     let failing = |retry: Retry| {
@@ -142,7 +142,7 @@ async fn waiting_jobs_are_told_by_what_they_wait_for() {
     assert_eq!(lane.counts().retrying, Some(0));
 
     // The budget lets one of the two run again and puts the other off.
-    sleep(Duration::from_millis(1_000)).await;
+    sleep(Duration::from_secs(1)).await;
     let expected = WaitingFor {
         retry: 0,
         budget: 1,

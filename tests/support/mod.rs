@@ -7,6 +7,7 @@
 )]
 
 pub mod record;
+pub mod terminal;
 pub mod watched;
 
 use std::{

@@ -3,6 +3,12 @@
 /// Done.
 pub const OK: u8 = 0;
 
+/// Of `ax-top check`: something is wrong that somebody should look at today.
+pub const WARNING: u8 = 1;
+
+/// Of `ax-top check`: something is wrong that somebody should look at now.
+pub const CRITICAL: u8 = 2;
+
 /// Nothing can be said: no service is connected, or none of the name that was asked for.
 pub const UNKNOWN: u8 = 3;
 

@@ -12,6 +12,7 @@ use ax_wire::{
 
 use crate::{
     format::{age, duration, maybe_duration, percent, printable},
+    verdict,
     words::alert_sentence,
     world::{Link, World},
 };
@@ -148,7 +149,7 @@ fn of_connecting(
     Headline::new(Severity::Unknown, sentence)
 }
 
-/// What is to be said of a service that speaks. A stall comes before an alert that is as bad: it names the culprit.
+/// What is to be said of a service that speaks. A verdict comes before an alert that is as bad: it names the cause.
 fn of_view(view: &ServiceView) -> Vec<Headline> {
     let firing = view
         .alerts
@@ -160,9 +161,15 @@ fn of_view(view: &ServiceView) -> Vec<Headline> {
                 alert_sentence(alert, view.at_unix_ns),
             )
         });
-    let mut all: Vec<_> = of_stall(view).into_iter().chain(firing).collect();
-    all.extend(of_observer_gap(view));
-    if all.is_empty() {
+    let mut all: Vec<_> = verdict::causes(view)
+        .map(|cause| verdict::headline(cause, view.at_unix_ns))
+        .collect();
+    // Without a diagnosis, as of a service that has just come, the symptoms have to do.
+    let undiagnosed = view.diagnosis.verdicts.is_empty();
+    all.extend(of_stall(view).filter(|_| undiagnosed));
+    all.extend(firing);
+    all.extend(of_observer_gap(view).filter(|_| undiagnosed));
+    if all.is_empty() && undiagnosed {
         all.extend(of_lag(view).or_else(|| of_full_lane(view)));
     }
     if all.is_empty() {

@@ -40,6 +40,7 @@ mod screens;
 pub mod stage;
 mod theme;
 mod timeline;
+mod verdict;
 mod view;
 mod waterfall;
 mod widget;

@@ -10,6 +10,7 @@ use ax_wire::{
     sample::{LagPoint, LaneSample, ProcessSample, RuntimeSample, TypeSample},
     snapshot_file,
     stack::ThreadStack,
+    verdict::VerdictId,
     view::{
         Backfill, LagView, LaneView, Point, ProcessView, Quantiles, Rates, RuntimeView,
         ServiceState, ServiceSummary, ServiceView, Services, StallView, Suppressed, TypeView,
@@ -157,6 +158,12 @@ fn view_of(snapshot: &Snapshot) -> ServiceView {
                 .saturating_sub(incident.at_mono_ns.saturating_sub(stall.began_mono_ns)),
         });
         view.stalls.splice(0..0, going_on);
+        if !incident.stalls.is_empty() {
+            // The view's verdict is of the second before, when that was still true.
+            view.diagnosis
+                .verdicts
+                .retain(|verdict| verdict.id != VerdictId::Healthy);
+        }
         catch_up(&mut view, incident);
     }
     view.alerts.clone_from(&snapshot.alerts);
@@ -468,6 +475,21 @@ pub mod tests {
         };
         assert!(stuck(&agent) && stuck(&probe));
         assert!(probe.view.lag.max_ns.is_some_and(|max| max > 200_000_000));
+    }
+
+    /// The agent's verdict is of the second before.
+    #[test]
+    fn a_snapshot_of_a_stall_is_not_said_to_be_healthy() {
+        let mut snapshot = fixture().snapshot;
+        let view = snapshot.view.as_mut().expect("by the agent");
+        let healthy = serde_json::json!({
+            "id": "healthy", "severity": "info", "confidence": 1.0, "since_unix_ns": 0,
+            "sentence": "nothing waits", "evidence": [], "who_is_hurt": [], "next_steps": [],
+        });
+        view.diagnosis.verdicts = vec![serde_json::from_value(healthy).expect("a verdict")];
+        let opened = Opened::new(snapshot, "snapshot-v1.json".to_owned());
+        let first = opened.headlines().swap_remove(0);
+        assert!(first.sentence.starts_with("stall 252 ms"), "{first:?}");
     }
 
     #[test]

@@ -100,9 +100,9 @@ pub fn because(evidence: &Evidence) -> String {
         unit => figure(value, unit),
     };
     let value = shown(evidence.value);
-    let against = evidence
-        .against
-        .map_or_else(String::new, |against| format!(" (against {})", shown(against)));
+    let against = evidence.against.map_or_else(String::new, |against| {
+        format!(" (against {})", shown(against))
+    });
     printable(&format!("{} {value}{against}", evidence.what))
 }
 

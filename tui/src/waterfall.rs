@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(pieces, expected);
         assert_eq!(
             waterfall.rows[0].fate,
-            "attempt 2: waited 1 ms, runs for 39 ms"
+            "attempt 2: waited 1.0 ms, runs for 39 ms"
         );
         assert!((waterfall.place(140 * MS) - 0.5).abs() < 1e-9);
         assert!((waterfall.place(0)).abs() < 1e-9);

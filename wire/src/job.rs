@@ -156,12 +156,22 @@ pub struct JobRow {
     /// Why it, or its last attempt, did not succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// How far it says that it is: done, of so many (0 where it does not say).
+    /// How far it says that it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub progress: Option<(u64, u64)>,
+    pub progress: Option<Progress>,
     /// Whether it has been asked to end.
     #[serde(default)]
     pub cancelling: bool,
+}
+
+/// How far a job says that it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Progress {
+    /// Done so far.
+    pub done: u64,
+    /// Of so many; 0 where it does not say.
+    pub of: u64,
 }
 
 /// Why a waiting job is not ready.

@@ -19,7 +19,7 @@ const SOCKET_NAME: &str = "agent.sock";
 /// system agent's, else this user's own ([`per_user`]).
 #[must_use]
 pub fn candidates() -> Vec<PathBuf> {
-    match from_env() {
+    match named_by_env() {
         Some(path) => vec![path],
         None => vec![PathBuf::from(SYSTEM_SOCKET), per_user_default()],
     }
@@ -29,10 +29,12 @@ pub fn candidates() -> Vec<PathBuf> {
 /// `ax-UID/agent.sock` in the system's temporary folder.
 #[must_use]
 pub fn per_user() -> PathBuf {
-    from_env().unwrap_or_else(per_user_default)
+    named_by_env().unwrap_or_else(per_user_default)
 }
 
-fn from_env() -> Option<PathBuf> {
+/// The socket that [`SOCKET_ENV`] names.
+#[must_use]
+pub fn named_by_env() -> Option<PathBuf> {
     env::var_os(SOCKET_ENV)
         .filter(|path| !path.is_empty())
         .map(PathBuf::from)
@@ -92,6 +94,34 @@ pub enum FolderError {
     },
 }
 
+/// What is to be said of the folder of a socket that somebody named with [`SOCKET_ENV`]: it is used, and others who could
+/// put a socket of theirs in its place are named. `None` where nobody can, or there is no such folder yet.
+#[must_use]
+pub fn distrust(socket: &Path) -> Option<String> {
+    let folder = match socket.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let meta = fs::metadata(folder).ok()?;
+    let us = rustix::process::getuid().as_raw();
+    let (owner, mode) = (meta.uid(), meta.mode());
+    let who = if owner != us && owner != 0 {
+        format!("user {owner}, who owns {},", folder.display())
+    } else if mode & 0o022 != 0 && mode & 0o1000 == 0 {
+        let mode = mode & 0o7777;
+        format!(
+            "others, who may write into {} (mode {mode:04o}),",
+            folder.display()
+        )
+    } else {
+        return None;
+    };
+    Some(format!(
+        "{who} could put another socket in the place of {}; name one in a folder of your own with {SOCKET_ENV}",
+        socket.display()
+    ))
+}
+
 /// Checks that the folder of a per-user socket is ours alone: a real folder, our user's, mode 0700.
 ///
 /// # Errors
@@ -121,5 +151,33 @@ pub fn check_private_folder(path: &Path) -> Result<(), FolderError> {
         })
     } else {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+
+    use super::*;
+
+    #[test]
+    fn a_folder_that_others_can_put_a_socket_into_is_said() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("agent.sock");
+        let mut told = |mode| {
+            let permissions = fs::Permissions::from_mode(mode);
+            fs::set_permissions(folder.path(), permissions).expect("is ours");
+            distrust(&socket)
+        };
+        assert_eq!(told(0o700), None);
+        assert_eq!(told(0o755), None);
+        assert_eq!(told(0o1777), None, "nobody can remove what is ours");
+        assert!(told(0o777).is_some_and(|why| why.contains("(mode 0777)")));
+        assert_eq!(told(0o700), None);
+        assert_eq!(distrust(Path::new("/nonexistent/agent.sock")), None);
+        if rustix::process::getuid().is_root() {
+            chown(folder.path(), Some(12_345), None).expect("root may");
+            assert!(distrust(&socket).is_some_and(|why| why.starts_with("user 12345, who owns ")));
+        }
     }
 }

@@ -14,18 +14,18 @@ pub const MAX_TRACE_EVENTS: usize = 400;
 /// Most traces of a list.
 pub const MAX_TRACES: usize = 300;
 
-/// One in so many traces is kept whatever becomes of it.
+/// One in so many traces is kept whatever becomes of it: a power of two.
 pub const SAMPLED_ONE_IN: u128 = 64;
 
 /// Whether a trace is one of those that are kept whatever becomes of them. Decided by its id alone, so that it is kept
 /// whole, by every process that it passes through, or not at all.
 #[must_use]
 pub fn is_sampled(trace: TraceId) -> bool {
-    // The ids of strangers may count up or end in zeros: multiplied, each bit of an id moves the upper ones.
+    // The ids of strangers may count up or end in zeros: multiplied, each bit of an id moves the uppermost ones.
     let mixed = trace
         .get()
         .wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
-    (mixed >> 64).is_multiple_of(SAMPLED_ONE_IN)
+    mixed.leading_zeros() >= SAMPLED_ONE_IN.trailing_zeros()
 }
 
 /// What was recorded of a trace.

@@ -71,9 +71,63 @@ pub(crate) fn read(file: &mut Fields<'_, '_>, folder: Option<&Path>) -> RuleSet 
     set
 }
 
-/// Adds a rule, or changes the one of the same name.
+/// The keys of a rule that say the same whatever its metric is; `None` where they are left out.
+struct Keys {
+    op: Option<Op>,
+    hold: Option<Duration>,
+    clear_for: Option<Duration>,
+    severity: Option<Severity>,
+    cooldown: Option<Duration>,
+    actions: Option<Vec<Action>>,
+    services: Option<Vec<String>>,
+    subjects: Option<Vec<String>>,
+    enabled: Option<bool>,
+}
+
+impl Keys {
+    fn read(fields: &mut Fields<'_, '_>, folder: Option<&Path>) -> Self {
+        let hold = |value: &DeValue<'_>| {
+            match units::duration(&text(value)?)? {
+            span if span < Duration::from_secs(1) => Err(
+                "rules are judged once a second: write `1s` or more, or leave it out to fire at once"
+                    .to_owned(),
+            ),
+            span => Ok(span),
+        }
+        };
+        Self {
+            op: fields.read("op", |value| one_of(&text(value)?, &Op::ALL)),
+            hold: fields.read("for", hold),
+            clear_for: fields.duration("clear_for"),
+            severity: fields.read("severity", |value| one_of(&text(value)?, &SEVERITIES)),
+            cooldown: fields.duration("cooldown"),
+            actions: read_actions(fields, "actions", folder),
+            services: read_names(fields, "services"),
+            subjects: read_names(fields, "subjects"),
+            enabled: fields.flag("enabled"),
+        }
+    }
+
+    fn put_into(self, rule: &mut Rule) {
+        fn put<T>(place: &mut T, value: Option<T>) {
+            if let Some(value) = value {
+                *place = value;
+            }
+        }
+        put(&mut rule.op, self.op);
+        put(&mut rule.hold, self.hold);
+        put(&mut rule.clear_for, self.clear_for);
+        put(&mut rule.severity, self.severity);
+        put(&mut rule.cooldown, self.cooldown);
+        put(&mut rule.services, self.services);
+        put(&mut rule.subjects, self.subjects);
+        put(&mut rule.enabled, self.enabled);
+        rule.actions = self.actions.or(rule.actions.take());
+    }
+}
+
+/// Adds a rule, or changes the one of the same name. What else is wrong with one that cannot be taken is noted too.
 fn read_rule(mut fields: Fields<'_, '_>, folder: Option<&Path>, set: &mut RuleSet) {
-    let (line, _) = fields.source.place(fields.span.start);
     let name = fields.read("name", |value| name_of_rule(&text(value)?));
     let metric = fields.read("metric", |value| {
         let name = text(value)?;
@@ -81,72 +135,67 @@ fn read_rule(mut fields: Fields<'_, '_>, folder: Option<&Path>, set: &mut RuleSe
         Metric::named(&name)
             .ok_or_else(|| format!("unknown metric `{name}`{}", instead(&name, known)))
     });
-    let op = fields.read("op", |value| one_of(&text(value)?, &Op::ALL));
+    let keys = Keys::read(&mut fields, folder);
+    // Known before anything is said of unknown keys.
     let has_threshold = fields.value("threshold").is_some();
-    let severity = fields.read("severity", |value| one_of(&text(value)?, &SEVERITIES));
-    let hold = fields.read("for", |value| match units::duration(&text(value)?)? {
-        span if span < Duration::from_secs(1) => Err(
-            "rules are judged once a second: write `1s` or more, or leave it out to fire at once"
-                .to_owned(),
-        ),
-        span => Ok(span),
-    });
-    let (clear_for, cooldown) = (fields.duration("clear_for"), fields.duration("cooldown"));
-    let actions = read_actions(&mut fields, "actions", folder);
-    let (services, subjects) = (
-        read_names(&mut fields, "services"),
-        read_names(&mut fields, "subjects"),
-    );
-    let enabled = fields.flag("enabled");
+    let _ = fields.value("clear");
+    if let Some(mut rule) = named_rule(&mut fields, name, metric, set) {
+        if let Some(threshold) =
+            fields.read("threshold", |value| read_threshold(rule.metric, value))
+        {
+            rule.threshold = threshold;
+        }
+        // A bound of its own belongs to the threshold that it was written for.
+        let clear = fields.read("clear", |value| figure(rule.metric, value));
+        rule.clear = clear.or(rule.clear.filter(|_| !has_threshold));
+        keys.put_into(&mut rule);
+        check_bounds(&mut fields, &rule);
+        match set.rules.iter_mut().find(|known| known.name == rule.name) {
+            Some(known) => *known = rule,
+            None => set.rules.push(rule),
+        }
+    }
+    fields.finish("a rule");
+}
+
+/// The rule of this name as it was before, or a new one, with its metric; `None` where something is missing, which is
+/// noted.
+fn named_rule(
+    fields: &mut Fields<'_, '_>,
+    name: Option<String>,
+    metric: Option<Metric>,
+    set: &RuleSet,
+) -> Option<Rule> {
+    let span = fields.span.clone();
+    let (line, _) = fields.source.place(span.start);
     let Some(name) = name else {
         if fields.value("name").is_none() {
-            fields
-                .source
-                .problem(fields.span.clone(), "a rule without a `name`");
+            fields.source.problem(span, "a rule without a `name`");
         }
-        // What else is wrong with it is worth saying all the same.
-        fields.value("clear");
-        fields.finish("a rule");
-        return;
+        return None;
     };
-    let known = set.rules.iter().position(|rule| rule.name == name);
-    let in_file = known.and_then(|at| match set.rules[at].origin {
-        Origin::Line(line) => Some(line),
-        Origin::BuiltIn => None,
-    });
-    if let Some(first) = in_file {
+    let before = set.rules.iter().find(|rule| rule.name == name);
+    if let Some(Origin::Line(first)) = before.map(|rule| rule.origin) {
         let why = format!("rule `{name}` stands in line {first} already");
-        fields.source.problem(fields.span.clone(), why);
+        fields.source.problem(span.clone(), why);
     }
-    let before = known.map(|at| set.rules[at].clone());
-    let Some(metric_in_force) = metric.or(before.as_ref().map(|rule| rule.metric)) else {
+    let Some(metric) = metric.or(before.map(|rule| rule.metric)) else {
         if fields.value("metric").is_none() {
-            let built_in = set
-                .rules
-                .iter()
-                .filter(|rule| rule.origin == Origin::BuiltIn);
-            let hint = instead(&name, built_in.map(|rule| rule.name.as_ref()));
+            let hint = instead(&name, set.rules.iter().map(|rule| rule.name.as_ref()));
             let why = format!("rule `{name}` is not built in, so it needs a `metric`{hint}");
-            fields.source.problem(fields.span.clone(), why);
+            fields.source.problem(span, why);
         }
-        fields.value("clear");
-        fields.finish("a rule");
-        return;
+        return None;
     };
-    let unit = metric_in_force.unit();
-    let threshold = fields.read("threshold", |value| read_threshold(metric_in_force, value));
-    let clear = fields.read("clear", |value| figure(metric_in_force, value));
-    let changes_unit = before
-        .as_ref()
-        .is_some_and(|rule| rule.metric.unit() != unit);
-    if !has_threshold && (before.is_none() || changes_unit) {
-        let (what, example) = units::kind(unit);
+    let keeps_unit = before.is_some_and(|rule| rule.metric.unit() == metric.unit());
+    if fields.value("threshold").is_none() && !keeps_unit {
+        let (what, example) = units::kind(metric.unit());
         let why = format!("rule `{name}` needs a `threshold`: {what}, such as {example}");
-        fields.source.problem(fields.span.clone(), why);
+        fields.source.problem(span, why);
     }
-    let mut rule = before.unwrap_or_else(|| Rule {
+    let rule = before.cloned().unwrap_or_else(|| Rule {
         name: Cow::Owned(name),
-        metric: metric_in_force,
+        metric,
         op: Op::Above,
         threshold: Threshold::Fixed(0.0),
         clear: None,
@@ -158,34 +207,13 @@ fn read_rule(mut fields: Fields<'_, '_>, folder: Option<&Path>, set: &mut RuleSe
         services: Vec::new(),
         subjects: Vec::new(),
         enabled: true,
-        origin: Origin::Line(line),
+        origin: Origin::BuiltIn,
     });
-    rule.origin = Origin::Line(line);
-    rule.metric = metric_in_force;
-    // A bound of its own belongs to the threshold that it was written for.
-    rule.clear = clear.or(rule.clear.filter(|_| !has_threshold));
-    put(&mut rule.op, op);
-    put(&mut rule.threshold, threshold);
-    put(&mut rule.hold, hold);
-    put(&mut rule.clear_for, clear_for);
-    put(&mut rule.severity, severity);
-    put(&mut rule.cooldown, cooldown);
-    put(&mut rule.services, services);
-    put(&mut rule.subjects, subjects);
-    put(&mut rule.enabled, enabled);
-    rule.actions = actions.or(rule.actions);
-    check_bounds(&mut fields, &rule);
-    fields.finish("a rule");
-    match known {
-        Some(at) => set.rules[at] = rule,
-        None => set.rules.push(rule),
-    }
-}
-
-fn put<T>(place: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *place = value;
-    }
+    Some(Rule {
+        metric,
+        origin: Origin::Line(line),
+        ..rule
+    })
 }
 
 /// A bound on the wrong side of the threshold would end each alert as it begins.

@@ -136,7 +136,8 @@ impl Casebook {
 fn ask(case: &Case<'_>, speaks: bool) -> (Vec<Finding>, Vec<Unsure>) {
     let (mut found, mut unsure) = (Vec::new(), Vec::new());
     for rule in RULES {
-        if !speaks && rule.id() != VerdictId::ProcessFrozen {
+        let of_silence = [VerdictId::ProcessFrozen, VerdictId::CpuStarvation];
+        if !speaks && !of_silence.contains(&rule.id()) {
             continue;
         }
         match rule.check(case) {

@@ -15,6 +15,9 @@ use super::{
 /// Of the CPUs that the process may use, the share that goes elsewhere: on a busy machine it gets no more.
 const MUCH: f64 = 0.2;
 
+/// Less than this is nothing, however small the quota is.
+const LEAST_CPUS: f64 = 0.1;
+
 /// Times what is usual: a service may well compute on threads of its own.
 const TIMES: f64 = 2.0;
 
@@ -47,7 +50,7 @@ impl Rule for CpuOutsideRuntime {
             Some(usual) => least.max(TIMES * usual.median),
             None => NEARLY_ALL * case.cpus(),
         };
-        let much = much.min(NEARLY_ALL * case.cpus());
+        let much = much.min(NEARLY_ALL * case.cpus()).max(LEAST_CPUS);
         let each = case.held(|second| {
             let of_second = second.host.outside_cpus.map(f64::from);
             of_second.is_some_and(|cpus| cpus >= 0.75 * much)

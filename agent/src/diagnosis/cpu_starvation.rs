@@ -4,11 +4,12 @@ use ax_wire::{alert::Severity, verdict::VerdictId};
 
 use super::{
     Rule,
-    answer::{Against as _, Answer, Finding, share, time},
+    answer::{Against as _, Answer, Finding, amount, share, time},
     case::{Case, HELD},
     stalls::Manner,
-    words::percent,
+    words::{duration, percent},
 };
+use crate::history::SILENT_AFTER_NS;
 
 /// Of the time in which workers could run, the share without a CPU from which on they starve: half of it at a machine
 /// that is as full as it can be is still usual.
@@ -31,6 +32,9 @@ impl Rule for CpuStarvation {
     }
 
     fn check(&self, case: &Case<'_>) -> Answer {
+        if let Some(finding) = silenced(case) {
+            return finding.into();
+        }
         if let Some(needs) = case.lacks_seconds(HELD) {
             return Answer::needs(needs);
         }
@@ -81,4 +85,30 @@ impl Rule for CpuStarvation {
             .next("give the service a larger share (cpu.weight, CPUAffinity), or fewer workers than CPUs")
             .into()
     }
+}
+
+/// A process that runs and does not come to say so: what runs is not enough for a thread that wakes once a second.
+fn silenced(case: &Case<'_>) -> Option<Finding> {
+    let history = case.window.history();
+    let silent_ns = history.silent_ns(case.now)?;
+    let outside = history.outside()?;
+    if silent_ns < SILENT_AFTER_NS || !outside.runs() {
+        return None;
+    }
+    let sentence = format!(
+        "The process runs a little and has said nothing for {}: it gets hardly any CPU.",
+        duration(silent_ns)
+    );
+    let finding = Finding::new(VerdictId::CpuStarvation, Severity::Critical, sentence)
+        .sure(0.7)
+        .since(case.window.newest_mono_ns())
+        .evidence(time("silent for", silent_ns))
+        .evidence_if(
+            outside
+                .cpus_used
+                .map(|cpus| amount("CPUs used meanwhile", cpus)),
+        )
+        .next("look who has the CPUs (`top`); move or limit that neighbour")
+        .next("give the service a larger share (cpu.weight, CPUAffinity)");
+    Some(finding)
 }

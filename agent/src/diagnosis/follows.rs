@@ -86,15 +86,17 @@ const ROWS: &[Row] = &[
         tie: Tie::Process,
         why: "a task that wakes itself keeps them busy",
     },
+    // Not the blocking pool and not memory: what a neighbour takes makes things late, and neither many nor large.
     Row {
         causes: &[CpuStarvation],
-        follows: WAITS,
-        tie: Tie::Process,
-        why: "the workers got no CPU",
-    },
-    Row {
-        causes: &[CpuStarvation],
-        follows: &[CpuBoundPoll],
+        follows: &[
+            DownstreamSlow,
+            PoolTooSmall,
+            LaneSaturated,
+            PriorityStarvation,
+            RetryStorm,
+            CpuBoundPoll,
+        ],
         tie: Tie::Process,
         why: "the workers got no CPU",
     },

@@ -9,8 +9,9 @@ use super::{
     words::duration,
 };
 
-/// A job that waits for less is not starved.
-const LEAST_NS: u64 = 2_000_000_000;
+/// A job that waits for less is not starved. It was there in all of the newest seconds then, so that whatever began in
+/// these has overtaken it; in a queue that has just begun to grow, what began before it came has not.
+const LEAST_NS: u64 = HELD as u64 * 1_000_000_000;
 
 /// Those above wait for at most this part of it.
 const ABOVE: u64 = 4;
@@ -47,11 +48,14 @@ fn check_one(lane: LaneCase<'_, '_>) -> Option<Finding> {
     let ending = lane.per_second(|second| second.counts.finished);
     let full = lane.held(|second| u64::from(second.running) * 10 >= latest.limit * 9);
     let usual = lane.usual(|second| Some(second.queue_wait.p99_ns()? as f64));
+    let others_begin = lane.held(|second| {
+        let wait_ns = second.queue_wait.p50_ns();
+        wait_ns.is_some_and(|wait_ns| wait_ns.saturating_mul(ABOVE) <= oldest_ns)
+    });
     let wait_ns = lane
         .newest()
         .filter_map(|second| second.queue_wait.p50_ns())
         .max();
-    let others_begin = wait_ns.is_some_and(|wait_ns| wait_ns.saturating_mul(ABOVE) <= oldest_ns);
     let starved = oldest_ns >= LEAST_NS
         && above_ns.saturating_mul(ABOVE) <= oldest_ns
         && others_begin

@@ -8,6 +8,7 @@ use super::{
     case::Case,
     words::duration,
 };
+use crate::history::Outside;
 
 /// A service that sends a sample a second and none for so long is stopped, where the kernel says so.
 const STOPPED_NS: u64 = 1_500_000_000;
@@ -42,7 +43,8 @@ impl Rule for ProcessFrozen {
                 .next("wake it with `kill -CONT PID`; find who stopped it: a debugger, a job control, a freezer")
                 .into();
         }
-        if silent_ns < SILENT_NS {
+        // One that runs is not frozen, whatever it does not come to.
+        if silent_ns < SILENT_NS || outside.is_some_and(Outside::runs) {
             return Answer::Fine;
         }
         let cpus = outside.and_then(|outside| outside.cpus_used);
@@ -52,9 +54,6 @@ impl Rule for ProcessFrozen {
                 "it waits in the kernel for a disk or a network file system (state D)"
             }
             (Some('Z' | 'X'), _) => "it is dead and its parent has not asked for it (state Z)",
-            (_, Some(cpus)) if cpus > 0.05 => {
-                "it runs, and even its own threads for telemetry get no turn"
-            }
             (_, Some(_)) => {
                 "it uses no CPU: a freezer, a suspended machine, or memory that is swapped out"
             }

@@ -91,6 +91,9 @@ fn manner(known: &TrackedStall) -> Manner {
     let lock = known.stack.as_deref().and_then(waits_for_lock);
     match (lock, waits_in) {
         (Some(true), _) | (None, Some(KernelWait::Futex)) => Manner::Lock,
+        // It wanted to run when it was looked at: what is missing in the account is CPU that it did not get, such as
+        // that of a machine which is itself a guest.
+        (None, None) if thread.is_some_and(|thread| thread.state == Some('R')) => Manner::Starved,
         _ => Manner::Sleeps(waits_in),
     }
 }

@@ -5,7 +5,10 @@ use ax_wire::{
     recorder::{MAX_RECORDED_EVENTS, RecorderDump},
 };
 
-use super::{diagnosed::clean_waiting, clean_lane, clean_runtimes, clean_stack, clean_stall, clean_task, cut, cut_oldest};
+use super::{
+    clean_lane, clean_runtimes, clean_stack, clean_stall, clean_task, cut, cut_oldest,
+    diagnosed::clean_waiting,
+};
 use crate::{
     config::{MAX_LAG_POINTS, MAX_LANES, MAX_TYPES},
     text::{clean, clean_some},

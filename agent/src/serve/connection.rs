@@ -27,7 +27,7 @@ use tokio::{
 use tokio_util::{codec::FramedRead, sync::CancellationToken};
 
 use super::{
-    Server, line,
+    Logs, Server, line,
     lines::{LineError, Lines},
     message::{FromService, HubHandle, Loss},
     refusal,
@@ -105,6 +105,7 @@ pub(super) struct Connection {
     hub: HubHandle,
     /// How many services speak.
     speaking: Arc<AtomicU32>,
+    logs: Arc<Logs>,
     stop: CancellationToken,
 }
 
@@ -127,6 +128,7 @@ impl Connection {
             config: Arc::clone(&server.config),
             hub: server.hub.clone(),
             speaking: Arc::clone(&server.speaking),
+            logs: Arc::clone(&server.logs),
             stop,
         }
     }
@@ -140,7 +142,9 @@ impl Connection {
             close = self.talk() => close,
         };
         if let Close::Refuse(loss, reason) = close {
-            tracing::warn!(uid = self.peer.uid, "connection closed: {reason}");
+            if let Some(more) = self.logs.closed.admit_words(std::time::Instant::now()) {
+                tracing::warn!(uid = self.peer.uid, "connection closed: {reason}{more}");
+            }
             // Counted while the hub still knows whose connection it was.
             self.hub.lost(Some(self.id), loss).await;
             // A peer that does not listen is closed all the same.

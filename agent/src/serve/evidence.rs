@@ -160,7 +160,12 @@ impl Evidence {
     }
 
     /// The same without the count, for one that is of use only where there is no other.
-    pub(super) fn try_admit(&mut self, key: ServiceKey, kind: Kind, now: Now) -> Result<(), String> {
+    pub(super) fn try_admit(
+        &mut self,
+        key: ServiceKey,
+        kind: Kind,
+        now: Now,
+    ) -> Result<(), String> {
         let settings = self.settings.clone();
         let all = match kind {
             Kind::Asked => Ok(()),
@@ -269,7 +274,9 @@ impl Evidence {
         let late = self.waiting.extract_if(.., |waiting| {
             now.since(waiting.since_mono_ns) >= CAPTURE_TIMEOUT
         });
-        let late = late.map(|waiting| (waiting.asker, waiting.instance)).collect();
+        let late = late
+            .map(|waiting| (waiting.asker, waiting.instance))
+            .collect();
         let seconds = CAPTURE_TIMEOUT.as_secs();
         let why = format!(
             "the service did not answer within {seconds} s: it is stopped, or starved of CPU"
@@ -304,6 +311,8 @@ impl Evidence {
                 told.into_iter().map(answer).collect()
             }
             Report::Failed { id, why } => self.failed(id, &why),
+            // Of use to the diagnosis, and nothing here.
+            Report::Named { .. } => Vec::new(),
             Report::Gone(ids) => {
                 for kept in self.services.values_mut() {
                     kept.summaries.retain(|summary| !ids.contains(&summary.id));

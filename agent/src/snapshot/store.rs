@@ -60,12 +60,14 @@ pub(crate) enum Report {
     /// A snapshot that was ordered is there.
     Written(SnapshotSummary),
     /// A snapshot that was ordered could not be written.
-    Failed {
-        id: IncidentId,
-        why: String,
-    },
+    Failed { id: IncidentId, why: String },
     /// Files that are no longer there.
     Gone(Vec<IncidentId>),
+    /// The stacks of an incident, with names where they have any.
+    Named {
+        id: IncidentId,
+        stacks: Vec<ThreadStack>,
+    },
 }
 
 /// The thread. Dropping it without [`Self::finish`] lets it end by itself.
@@ -180,6 +182,10 @@ impl Shelf {
             match order {
                 Order::Write { uid, id, snapshot } => self.write(uid, id, &snapshot),
                 Order::Stacks { uid, id, stacks } => {
+                    (self.report)(Report::Named {
+                        id,
+                        stacks: stacks.clone(),
+                    });
                     if let Err(error) = self.add_stacks(uid, id, stacks) {
                         tracing::warn!("stacks stay without names: {error}");
                     }

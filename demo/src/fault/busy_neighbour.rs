@@ -8,7 +8,7 @@ pub(super) const FAULT: Fault = Fault {
     expect: "cpu-starvation",
     what: "another process takes the CPUs, and harmless polls grow long",
     numbers: &[
-        Number::new("threads", 24, 2, 64),
+        Number::new("threads", 12, 2, 64),
         Number::new("compute_ms", 10, 1, 30),
         Number::new("jobs_per_s", 10, 1, 20),
     ],

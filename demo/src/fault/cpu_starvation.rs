@@ -6,7 +6,7 @@ pub(super) const FAULT: Fault = Fault {
     name: "cpu-starvation",
     expect: "cpu-starvation",
     what: "another process computes on many threads, and the workers wait for a CPU",
-    numbers: &[Number::new("threads", 24, 2, 64)],
+    numbers: &[Number::new("threads", 12, 2, 64)],
     run,
 };
 

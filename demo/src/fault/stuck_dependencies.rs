@@ -1,14 +1,14 @@
-//! Jobs that wait for each other by name, in a circle, and others that wait for one of them.
+//! Jobs that wait for a job by its name, which somebody forgot to submit, and others that wait for these.
 
 use super::{Fault, Scene, number::Number};
 
 pub(super) const FAULT: Fault = Fault {
     name: "stuck-dependencies",
     expect: "stuck-dependencies",
-    what: "jobs wait for others that can never begin",
+    what: "jobs wait for one that nobody submits",
     numbers: &[
-        Number::new("circle", 3, 2, 20),
-        Number::new("waiting", 5, 0, 100),
+        Number::new("chains", 3, 1, 20),
+        Number::new("chain", 3, 1, 20),
     ],
     run,
 };
@@ -16,22 +16,22 @@ pub(super) const FAULT: Fault = Fault {
 fn run(scene: &Scene) -> anyhow::Result<()> {
     let lane = scene.lane("nightly", 4)?;
     scene.quiet()?;
-    let job = |name: &str, after: &str| {
-        let job = scene
-            .scheduler()
-            .job("close_books", |_| async { anyhow::Ok(()) });
-        job.lane(&lane).named(name).after([after]).submit()
-    };
-    let circle = scene.number("circle");
     let mut stuck = Vec::new();
-    for at in 0..circle {
-        stuck.push(job(
-            &format!("books-{at}"),
-            &format!("books-{}", (at + 1) % circle),
-        )?);
-    }
-    for at in 0..scene.number("waiting") {
-        stuck.push(job(&format!("report-{at}"), "books-0")?);
+    for chain in 0..scene.number("chains") {
+        let mut after = "books-closed".to_owned();
+        for link in 0..scene.number("chain") {
+            let name = format!("report-{chain}-{link}");
+            let job = scene
+                .scheduler()
+                .job("nightly_report", |_| async { anyhow::Ok(()) });
+            stuck.push(
+                job.lane(&lane)
+                    .named(&name)
+                    .after([after.as_str()])
+                    .submit()?,
+            );
+            after = name;
+        }
     }
     scene.until_over();
     for job in stuck {

@@ -124,6 +124,11 @@ impl Publisher {
             backoff_ns: BACKOFF_MIN_NS,
             logged: None,
         };
+        let named = shared.settings.socket.clone();
+        let named = named.or_else(ax_wire::socket::named_by_env);
+        if let Some(why) = named.as_deref().and_then(ax_wire::socket::distrust) {
+            tracing::warn!("{why}");
+        }
         loop {
             let pause = publisher.cycle();
             if shared.publisher.wait(pause) {

@@ -17,7 +17,7 @@ use ax_probe::{
 };
 use ax_wire::{
     JobId,
-    job::{Facts, JobRow, JobState, JobWait, NumberField, TextField, WaitKind},
+    job::{Facts, JobRow, JobState, JobWait, NumberField, Progress, TextField, WaitKind},
 };
 
 use crate::{
@@ -103,7 +103,10 @@ impl Candidate {
             waits_for: header.waits_for(self.now_ns).filter(|_| running),
             wait: self.wait.clone(),
             error: self.error.as_deref().map(str::to_owned),
-            progress: self.job.progress().map(|of| (of.done, of.of)),
+            progress: self.job.progress().map(|progress| Progress {
+                done: progress.done,
+                of: progress.of,
+            }),
             cancelling: header.is_cancelling(),
         }
     }

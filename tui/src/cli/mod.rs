@@ -31,6 +31,7 @@ use std::{
     process::ExitCode,
 };
 
+use ax_wire::socket;
 use clap::{Parser, Subcommand};
 use serde::Serialize;
 
@@ -172,6 +173,9 @@ pub fn main(hooks: Hooks) -> ExitCode {
         Ok(cli) => cli,
         Err(code) => return ExitCode::from(code),
     };
+    if let Some(why) = socket::named_by_env().as_deref().and_then(socket::distrust) {
+        eprintln!("ax-top: warning: {why}");
+    }
     let wishes = Wishes {
         file: cli.config,
         ascii: cli.ascii,

@@ -50,7 +50,20 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.print_default {
         return print(&ax_agent::alert::default_file());
     }
-    let wanted = arguments.service.as_deref();
+    let report = ask(arguments.service.as_deref()).await?;
+    if arguments.json {
+        print_json(&report)
+    } else {
+        print(&text::report(&report, now_unix_ns()))
+    }
+}
+
+/// What the agent's rules are, and what they say of this service, or of all.
+///
+/// # Errors
+///
+/// There is no such service, or the agent does not say.
+pub async fn ask(wanted: Option<&str>) -> Result<RulesReport, Failure> {
     let mut session = Session::start(Sockets::from_env());
     let is_there = |world: &World| {
         let mut services = world.services.iter();
@@ -74,12 +87,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
             "the agent did not say what its rules are: it is older than this ax-top, or stopped";
         Err(Failure::Unavailable(text.to_owned()))
     })?;
-    let report = of_service(&report, wanted);
-    if arguments.json {
-        print_json(&report)
-    } else {
-        print(&text::report(&report, now_unix_ns()))
-    }
+    Ok(of_service(&report, wanted))
 }
 
 /// What of the report is about this service.

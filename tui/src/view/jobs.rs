@@ -11,7 +11,7 @@
 //! ```
 
 use ax_wire::{
-    job::{JobRow, JobSort, JobState, JobsPage},
+    job::{JobRow, JobSort, JobState, JobsPage, Progress},
     view::ServiceView,
 };
 use ratatui::{
@@ -193,8 +193,8 @@ fn what(row: &JobRow) -> Cell {
         return Cell::plain(printable(&text));
     }
     match row.progress {
-        Some((done, 0)) => Cell::plain(format!("{done} done")),
-        Some((done, of)) => Cell::plain(format!("{done} of {of} done")),
+        Some(Progress { done, of: 0 }) => Cell::plain(format!("{done} done")),
+        Some(Progress { done, of }) => Cell::plain(format!("{done} of {of} done")),
         None => Cell::plain(row.name.as_deref().map(printable).unwrap_or_default()),
     }
 }

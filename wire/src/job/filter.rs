@@ -314,7 +314,7 @@ mod tests {
             text(TextField::Type, MatchKind::Contains, "pdf", false),
             text(TextField::Type, MatchKind::Contains, "", false),
             text(TextField::Type, MatchKind::Is, "render", true),
-            text(TextField::Trace, MatchKind::Begins, "0ABC", false),
+            text(TextField::Trace, MatchKind::Begins, "ABC", false),
             text(TextField::Error, MatchKind::Contains, "refused", true),
             wait(Comparison::More, 100),
             wait(Comparison::AtMost, 120),

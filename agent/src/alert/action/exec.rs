@@ -60,8 +60,8 @@ pub(crate) async fn run(exec: &Exec, facts: &Facts) -> Result<String, String> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| format!("cannot run {program}: {error}"))?;
-    let pid = child.id().and_then(|pid| Pid::from_raw(pid as i32));
-    let mut group = Group(pid);
+    let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
+    let mut group = Group(pid.and_then(Pid::from_raw));
     let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
     let feed = async move {
         if let Some(mut stdin) = stdin {

@@ -147,7 +147,7 @@ fn pager_severity(severity: Severity) -> &'static str {
 fn time(unix_ns: Option<u64>) -> String {
     let mut text = String::new();
     if let Some(at) =
-        unix_ns.and_then(|ns| Timestamp::from_millisecond((ns / 1_000_000) as i64).ok())
+        unix_ns.and_then(|ns| Timestamp::from_millisecond((ns / 1_000_000).cast_signed()).ok())
     {
         // Writing to a string cannot fail.
         let _ = write!(text, "{at}");

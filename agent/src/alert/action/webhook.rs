@@ -11,6 +11,7 @@ use hyper::{
     body::Bytes,
     client::conn::http1,
     header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT},
+    http::uri::Authority,
 };
 use hyper_util::rt::TokioIo;
 use tokio::{
@@ -49,7 +50,7 @@ impl Url {
             }
             _ => return Err(format!("`{text}` is no URL that begins with http://")),
         }
-        let authority = uri.authority().map(|authority| authority.as_str());
+        let authority = uri.authority().map(Authority::as_str);
         if authority.is_none_or(|authority| authority.contains('@')) {
             return Err(
                 "a URL without a host, or with a password in it: give it as a header".to_owned(),
@@ -60,9 +61,7 @@ impl Url {
 
     /// Host and port, which hold no secret.
     pub(crate) fn authority(&self) -> &str {
-        self.0
-            .authority()
-            .map_or("", |authority| authority.as_str())
+        self.0.authority().map_or("", Authority::as_str)
     }
 }
 
@@ -117,8 +116,8 @@ pub(crate) async fn call(webhook: &Webhook, facts: &Facts) -> Result<String, Str
     let mut tries = 0;
     loop {
         tries += 1;
-        let tried = timeout(webhook.timeout, send(webhook, body.clone())).await;
-        let tried = tried.unwrap_or_else(|_| {
+        let answer = timeout(webhook.timeout, send(webhook, body.clone())).await;
+        let answer = answer.unwrap_or_else(|_| {
             let after = duration(webhook.timeout.as_nanos() as u64);
             Err(Failed::ForNow(format!("no answer within {after}")))
         });
@@ -127,7 +126,7 @@ pub(crate) async fn call(webhook: &Webhook, facts: &Facts) -> Result<String, Str
         } else {
             format!("{tries} tries")
         };
-        match tried {
+        match answer {
             Ok(status) => return Ok(format!("{at} answered {status}")),
             Err(Failed::ForNow(_)) if tries <= webhook.retries => {
                 sleep(pause).await;

@@ -121,9 +121,28 @@ fn a_process_that_is_stopped_or_silent() {
     );
     scene.silence(2);
     let finding = found(scene.answer(V::ProcessFrozen));
+    assert_eq!(scene.answer(V::CpuStarvation), Answer::Fine);
     assert!(
         finding.sentence.contains("uses no CPU"),
         "{}",
         finding.sentence
     );
+}
+
+#[test]
+fn a_process_that_runs_and_says_nothing_gets_no_cpu() {
+    let mut scene = Scene::healthy();
+    scene.history.seen_from_outside(Some(Outside {
+        state: 'S',
+        cpus_used: Some(0.06),
+    }));
+    scene.silence(4);
+    assert_eq!(scene.answer(V::ProcessFrozen), Answer::Fine);
+    let finding = found(scene.answer(V::CpuStarvation));
+    assert!(
+        finding.sentence.contains("it gets hardly any CPU"),
+        "{}",
+        finding.sentence
+    );
+    assert_eq!(scene.ids(), [V::CpuStarvation]);
 }

@@ -139,12 +139,12 @@ impl Hub {
     pub(super) fn judge(&mut self, now: Now) {
         let quiet_ns = self.config.quiet.as_nanos() as u64;
         self.alerts.asked.forget(now);
-        let (mut changed, mut due) = (false, Vec::new());
+        let (mut any_changed, mut due) = (false, Vec::new());
         for (instance, service) in &mut self.services {
             let asked = self.alerts.asked.all();
             let changes = service.judge(&self.config.rules, asked, quiet_ns, now);
             let any = !changes.alerts.is_empty() || !changes.due.is_empty();
-            changed |= any;
+            any_changed |= any;
             // A service that speaks is seen with its next sample.
             if any && !service.history.speaks(now) {
                 self.viewers
@@ -165,7 +165,7 @@ impl Hub {
         for occasion in due {
             self.act(&occasion, now);
         }
-        if changed {
+        if any_changed {
             self.keep_alerts(now);
         }
     }
@@ -202,7 +202,11 @@ impl Hub {
     pub(super) fn tell_rules(&mut self, viewer: ConnectionId, now: Now) {
         let rules = &self.config.rules;
         let asked = self.alerts.asked.all();
-        let file = self.config.file.as_ref().map(|file| file.display().to_string());
+        let file = self
+            .config
+            .file
+            .as_ref()
+            .map(|file| file.display().to_string());
         let seen = self.services.iter();
         let seen = seen.filter(|(_, service)| self.viewers.sees(viewer, service.history.uid()));
         let services = seen.map(|(instance, service)| ServiceRules {
@@ -215,7 +219,9 @@ impl Hub {
         let services: Vec<_> = services.collect();
         let is_seen = |taken: &&ActionTaken| {
             self.viewers.sees_all(viewer)
-                || services.iter().any(|service| service.service == taken.service)
+                || services
+                    .iter()
+                    .any(|service| service.service == taken.service)
         };
         let silences = rules.silences.iter().chain(asked);
         let silences = silences.filter(|silence| {
@@ -247,10 +253,21 @@ impl Hub {
             Sees::All => None,
             Sees::OfUser(own) => Some(own),
         };
-        let known = |name: &String| self.config.rules.rules.iter().any(|rule| rule.name == *name);
+        let known = |name: &String| {
+            self.config
+                .rules
+                .rules
+                .iter()
+                .any(|rule| rule.name == *name)
+        };
         let outcome = match &request.rule {
             Some(name) if !known(name) => {
-                let names = self.config.rules.rules.iter().map(|rule| rule.name.as_ref());
+                let names = self
+                    .config
+                    .rules
+                    .rules
+                    .iter()
+                    .map(|rule| rule.name.as_ref());
                 let hint = crate::config::table::instead(name, names);
                 Err(format!("unknown rule `{name}`{hint}"))
             }
@@ -279,7 +296,11 @@ impl Hub {
                 self.config.take_rules(*file);
                 self.evidence.set_limits(self.config.snapshots.clone());
                 let rules = self.config.rules.enabled().count();
-                tracing::info!(?quiet, ?snapshots, "configuration read again: {rules} rules are on");
+                tracing::info!(
+                    ?quiet,
+                    ?snapshots,
+                    "configuration read again: {rules} rules are on"
+                );
                 if moved {
                     tracing::warn!("[snapshots] dir takes effect when the agent is started again");
                 }
@@ -288,7 +309,8 @@ impl Hub {
                 }
                 self.alerts.problem = None;
                 self.alerts.read_unix_ns = now.unix_ns;
-                self.alerts.mark(format!("rules read again: {rules} are on"), now);
+                self.alerts
+                    .mark(format!("rules read again: {rules} are on"), now);
             }
             Err(problem) => {
                 tracing::error!("the rules before stay in force: {problem}");

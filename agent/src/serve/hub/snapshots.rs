@@ -9,8 +9,8 @@ use ax_wire::{
 use super::Hub;
 use crate::{
     access::is_alive,
-    clock::Now,
     alert::action::runner::Occasion,
+    clock::Now,
     serve::{
         connection::ConnectionId,
         evidence::{Asker, kind_of, refusal},
@@ -59,7 +59,9 @@ impl Hub {
             Asker::Rule(occasion) => Some(occasion.alert.rule.clone()),
             Asker::Viewer(_) => None,
         });
-        let by_person = waiting.iter().any(|(asker, _)| matches!(asker, Asker::Viewer(_)));
+        let by_person = waiting
+            .iter()
+            .any(|(asker, _)| matches!(asker, Asker::Viewer(_)));
         let reason = match of_rule {
             Some(rule) if !by_person => Reason::Alert { rule },
             _ => incident.reason.clone(),
@@ -150,7 +152,8 @@ impl Hub {
                 self.answer(vec![refusal(asker, instance, why)]);
             }
         } else {
-            let unknown = "what the service itself could tell: it is not connected, or does not read";
+            let unknown =
+                "what the service itself could tell: it is not connected, or does not read";
             self.write_for_rule(instance, asker, unknown.to_owned(), now);
         }
     }

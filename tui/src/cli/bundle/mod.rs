@@ -5,11 +5,12 @@ mod redact;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use ax_wire::rules::RulesReport;
 use flate2::{Compression, write::GzEncoder};
 use serde_json::Value;
 
 use self::redact::{Redacted, Redactor};
-use super::{Failure, capture, file, print, until_interrupted};
+use super::{Failure, capture, file, print, rules, until_interrupted};
 use crate::{
     export::{Format, export},
     opened::Opened,
@@ -25,8 +26,14 @@ report.html     the same as a page; open it in a browser, it loads nothing
 trace.json      the same for https://ui.perfetto.dev
 
 Five minutes before the incident, a point a second, are `history` in snapshot.json, where the agent had them.
-The service's alert rules are not in it: this version of ax has no rules of a service's own.
 ";
+
+/// Said where the agent could be asked.
+const WITH_RULES: &str =
+    "rules.json: the alert rules, and what each said of the service (ax-top rules --json)\n";
+
+/// Said where it could not.
+const WITHOUT_RULES: &str = "The alert rules are not in it: it was made of a snapshot file, or the agent did not say them.\n";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = redact::HELP)]
@@ -40,32 +47,43 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let path = snapshot_path(&arguments.what)?;
+    let Source { path, rules } = source(&arguments.what)?;
     let opened = file::open(&path)?;
     let name = format!("ax-bundle-{}", stem(&path));
     let output = arguments.output.clone();
     let output = output.unwrap_or_else(|| PathBuf::from(format!("{name}.tar.gz")));
-    let (archive, redacted) = archive(&opened, &name, &Redactor::of_this_host())
+    let (archive, redacted) = archive(&opened, rules.as_ref(), &name, &Redactor::of_this_host())
         .map_err(|error| Failure::Internal(format!("{error:#}")))?;
     file::create(&output, &archive)?;
     print(&format!("{}\n{redacted}", output.display()))
 }
 
+/// What an archive is made of.
+struct Source {
+    path: PathBuf,
+    /// Of a service that is there, where its agent says them.
+    rules: Option<RulesReport>,
+}
+
 /// The file that was named, or one that is taken now of the service of that name.
-fn snapshot_path(what: &str) -> Result<PathBuf, Failure> {
+fn source(what: &str) -> Result<Source, Failure> {
     let path = Path::new(what);
     // A folder may be called like a service, and often is: that of its sources.
     if what.contains('/') || (path.exists() && !path.is_dir()) {
-        return Ok(path.to_owned());
+        return Ok(Source {
+            path: path.to_owned(),
+            rules: None,
+        });
     }
     let mut taken = None;
     until_interrupted(async {
-        taken = Some(capture::take(what).await?.path);
+        let path = PathBuf::from(capture::take(what).await?.path);
+        // The evidence is there: an agent that does not say its rules is no reason to hand on none.
+        let rules = rules::ask(Some(what)).await.ok();
+        taken = Some(Source { path, rules });
         Ok(())
     })?;
-    taken
-        .map(PathBuf::from)
-        .ok_or_else(|| Failure::Internal("no snapshot and no error".to_owned()))
+    taken.ok_or_else(|| Failure::Internal("no snapshot and no error".to_owned()))
 }
 
 fn stem(path: &Path) -> String {
@@ -79,21 +97,29 @@ fn stem(path: &Path) -> String {
 /// A gzipped tar of one folder, the same for the same snapshot.
 fn archive(
     opened: &Opened,
+    rules: Option<&RulesReport>,
     folder: &str,
     redactor: &Redactor,
 ) -> anyhow::Result<(Vec<u8>, Redacted)> {
     let mut json = serde_json::to_value(&opened.snapshot).context("encode the snapshot")?;
-    let redacted = redactor.redact(&mut json);
+    let mut redacted = redactor.redact(&mut json);
     let snapshot = serde_json::to_vec(&json).context("encode the snapshot")?;
     // Report and trace are made of what is redacted, so that neither can tell more.
     let safe = from_redacted(json, opened)?;
-    let about = format!("{ABOUT}\n{redacted}");
-    let files = [
+    let rules = rules.map(serde_json::to_value).transpose();
+    let rules = rules.context("encode the rules")?.map(|mut rules| {
+        redacted += redactor.redact(&mut rules);
+        rules.to_string().into_bytes()
+    });
+    let of_rules = rules.as_ref().map_or(WITHOUT_RULES, |_| WITH_RULES);
+    let about = format!("{ABOUT}\n{of_rules}\n{redacted}");
+    let mut files = vec![
         ("README.txt", about.into_bytes()),
         ("snapshot.json", snapshot),
         ("report.html", report::page(&safe).into_bytes()),
         ("trace.json", export(&safe, Format::Perfetto)?.into_bytes()),
     ];
+    files.extend(rules.map(|rules| ("rules.json", rules)));
     let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
     for (name, bytes) in files {
         let mut header = tar::Header::new_gnu();
@@ -145,7 +171,7 @@ mod tests {
             .unknown
             .push("cannot read /Users/ana/x on box7".to_owned());
         let redactor = Redactor::new(Some("box7"), Some("ana"));
-        let (packed, redacted) = archive(&opened, "b", &redactor).expect("packs");
+        let (packed, redacted) = archive(&opened, None, "b", &redactor).expect("packs");
         let files = unpacked(&packed);
         let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(
@@ -166,7 +192,7 @@ mod tests {
         let again: ax_wire::incident::Snapshot = serde_json::from_str(&files[1].1).expect("reads");
         assert_eq!(again.history, opened.snapshot.history, "the five minutes");
         assert!(redacted.any());
-        let (same, _) = archive(&opened, "b", &redactor).expect("packs");
+        let (same, _) = archive(&opened, None, "b", &redactor).expect("packs");
         assert_eq!(packed, same);
     }
 

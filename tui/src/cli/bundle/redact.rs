@@ -2,7 +2,7 @@
 //!
 //! It works on JSON, so that what a newer snapshot has besides is gone through too.
 
-use std::fmt;
+use std::{fmt, ops::AddAssign};
 
 use ax_agent::symbol::without_home;
 use serde_json::{Map, Value};
@@ -65,6 +65,14 @@ impl Redacted {
     #[cfg(test)]
     pub fn any(self) -> bool {
         self != Self::default()
+    }
+}
+
+impl AddAssign for Redacted {
+    fn add_assign(&mut self, more: Self) {
+        self.secrets += more.secrets;
+        self.paths += more.paths;
+        self.names += more.names;
     }
 }
 

@@ -1,0 +1,218 @@
+//! `ax-top check [SERVICE]`: healthy or not, as an exit code, for scripts and monitors.
+
+use ax_wire::{
+    verdict::Verdict,
+    view::{ServiceState, ServiceView},
+};
+use serde::Serialize;
+
+use super::{
+    Failure, print, print_json,
+    session::{Session, matches},
+};
+use crate::{
+    client::Sockets,
+    exit,
+    format::{printable, service_name},
+    headline::{self, Severity},
+    verdict,
+    world::World,
+};
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Its name or pid; all services where it is left out, of which the worst counts
+    service: Option<String>,
+    /// Print one JSON object, `{"state": .., "services": [..]}`
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is said of all services that were asked for.
+#[derive(Serialize)]
+struct Report<'a> {
+    /// The worst of them.
+    state: State,
+    services: Vec<Line<'a>>,
+}
+
+/// What is said of one service. Keys are only ever added.
+#[derive(Serialize)]
+struct Line<'a> {
+    service: &'a str,
+    pid: u32,
+    state: State,
+    /// What is wrong, or that nothing is.
+    sentence: String,
+    /// The likeliest cause, where something is wrong and the diagnosis has one.
+    cause: Option<&'a Verdict>,
+}
+
+/// Mildest first: what is not known is worse than a warning only where nothing else is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    Healthy,
+    Unknown,
+    Warning,
+    Critical,
+}
+
+impl State {
+    fn code(self) -> u8 {
+        match self {
+            Self::Healthy => exit::OK,
+            Self::Warning => exit::WARNING,
+            Self::Critical => exit::CRITICAL,
+            Self::Unknown => exit::UNKNOWN,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Warning => "WARNING",
+            Self::Critical => "CRITICAL",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl From<Severity> for State {
+    fn from(severity: Severity) -> Self {
+        match severity {
+            Severity::Healthy | Severity::Info => Self::Healthy,
+            Severity::Unknown => Self::Unknown,
+            Severity::Warning => Self::Warning,
+            Severity::Critical | Severity::Page => Self::Critical,
+        }
+    }
+}
+
+/// Runs the command; returns the exit code.
+pub async fn run(arguments: &Arguments) -> Result<u8, Failure> {
+    let wanted = arguments.service.as_deref();
+    let mut session = Session::start(Sockets::from_env());
+    session.wait(|world| all_diagnosed(world, wanted)).await?;
+    let world = &session.world;
+    let mut lines = Vec::new();
+    for service in session.wanted(wanted)? {
+        let view = world.newest_view(service.instance);
+        lines.push(match view {
+            Some(view) => line(view, world.now_unix_ns),
+            None => Line {
+                service: &service.service,
+                pid: service.pid,
+                state: State::Unknown,
+                sentence: "no sample has come yet; try again in a second".to_owned(),
+                cause: None,
+            },
+        });
+    }
+    let state = lines.iter().map(|line| line.state).max();
+    let state = state.unwrap_or(State::Unknown);
+    if arguments.json {
+        print_json(&Report {
+            state,
+            services: lines,
+        })?;
+    } else {
+        print(&lines.iter().map(text).collect::<String>())?;
+    }
+    Ok(state.code())
+}
+
+/// A monitor is told that nothing is known, whichever way that came about.
+pub fn unknown(failure: Failure) -> Result<u8, Failure> {
+    match failure {
+        Failure::Unavailable(why) => Err(Failure::Unknown(why)),
+        other => Err(other),
+    }
+}
+
+/// Whether something can be said of each service that was asked for: of one that has just come, in three seconds.
+fn all_diagnosed(world: &World, wanted: Option<&str>) -> bool {
+    let mut wanted = world
+        .services
+        .iter()
+        .filter(|service| matches(service, wanted))
+        .peekable();
+    wanted.peek().is_some()
+        && wanted.all(|service| {
+            let view = world.newest_view(service.instance);
+            view.is_some_and(|view| {
+                let live = view.summary.state == ServiceState::Live;
+                !live || !view.diagnosis.verdicts.is_empty()
+            })
+        })
+}
+
+fn line(view: &ServiceView, now_unix_ns: u64) -> Line<'_> {
+    let said = headline::of_service(view, now_unix_ns);
+    let worst = said.iter().max_by_key(|said| State::from(said.severity));
+    Line {
+        service: &view.summary.service,
+        pid: view.summary.pid,
+        state: worst.map_or(State::Unknown, |worst| worst.severity.into()),
+        sentence: worst.map_or_else(String::new, |worst| worst.sentence.clone()),
+        cause: verdict::causes(view).next(),
+    }
+}
+
+fn text(line: &Line<'_>) -> String {
+    format!(
+        "{}  {} (pid {})  {}\n",
+        line.state.word(),
+        printable(service_name(line.service)),
+        line.pid,
+        line.sentence
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn the_code_says_how_bad_it_is() {
+        let code = |view: &ServiceView| line(view, fixture::NOW_UNIX_NS).state.code();
+        assert_eq!(code(&fixture::diagnosed_healthy()), 0);
+        let mut view = fixture::diagnosed();
+        assert_eq!(code(&view), 2);
+        view.diagnosis.verdicts[0].severity = ax_wire::alert::Severity::Warning;
+        view.alerts.clear();
+        assert_eq!(code(&view), 1);
+        view.summary.state = ServiceState::Ended;
+        assert_eq!(code(&view), 3);
+    }
+
+    #[test]
+    fn a_line_names_the_cause_and_the_json_has_all_of_it() {
+        let view = fixture::diagnosed();
+        let line = line(&view, fixture::NOW_UNIX_NS);
+        assert_eq!(
+            text(&line),
+            "CRITICAL  checkout (pid 4121)  blocking-call  6 s  A poll of `render_pdf` slept 412 ms in the kernel for another \
+             process to end (wait4) on worker 0.\n"
+        );
+        let json = serde_json::to_value(&line).expect("is JSON");
+        assert_eq!(json["state"], "critical");
+        assert_eq!(json["cause"]["id"], "blocking-call");
+    }
+
+    #[test]
+    fn the_worst_of_several_counts() {
+        assert!(State::Critical > State::Warning && State::Warning > State::Unknown);
+        assert!(State::Unknown > State::Healthy);
+    }
+
+    #[test]
+    fn it_waits_until_something_can_be_said() {
+        let world = fixture::world(vec![fixture::healthy()]);
+        assert!(!all_diagnosed(&world, None));
+        let world = fixture::world(vec![fixture::diagnosed()]);
+        assert!(all_diagnosed(&world, Some("checkout")));
+        assert!(!all_diagnosed(&world, Some("invoices")));
+    }
+}

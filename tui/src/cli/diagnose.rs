@@ -1,0 +1,197 @@
+//! `ax-top diagnose SERVICE|FILE`: why it is slow, with the figures behind each verdict and what to do.
+
+use std::{fmt::Write as _, path::Path};
+
+use ax_wire::{
+    verdict::{Diagnosis, Verdict},
+    view::{ServiceState, ServiceView},
+};
+use serde::Serialize;
+
+use super::{Failure, file, print, print_json, session::Session};
+use crate::{
+    client::Sockets,
+    format::{age, printable, service_name},
+    headline::{self, Severity},
+    verdict,
+    world::World,
+};
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Its name or pid, or the file of a snapshot
+    #[arg(value_name = "SERVICE|FILE")]
+    of: String,
+    /// Print one JSON object, `{"service": .., "verdicts": [..], "unsure": [..]}`
+    #[arg(long)]
+    json: bool,
+}
+
+/// Keys are only ever added.
+#[derive(Serialize)]
+struct Report<'a> {
+    service: &'a str,
+    pid: u32,
+    /// When it was so.
+    at_unix_ns: u64,
+    #[serde(flatten)]
+    diagnosis: &'a Diagnosis,
+}
+
+/// Runs the command.
+pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let path = Path::new(&arguments.of);
+    if path.is_file() {
+        let opened = file::open(path)?;
+        let diagnosis = ax_agent::diagnosis::of_snapshot(&opened.snapshot);
+        let mut view = opened.view.clone();
+        view.diagnosis = diagnosis;
+        return tell(&view, view.at_unix_ns, arguments.json);
+    }
+    let mut session = Session::start(Sockets::from_env());
+    let wanted = Some(arguments.of.as_str());
+    session.wait(|world| diagnosed(world, wanted)).await?;
+    let found = session.wanted(wanted).map_err(|failure| match failure {
+        Failure::Unknown(text) if arguments.of.contains('/') => {
+            Failure::Unknown(format!("there is no file {}, and {text}", arguments.of))
+        }
+        other => other,
+    })?;
+    let world = &session.world;
+    let views = || {
+        found
+            .iter()
+            .filter_map(|service| world.newest_view(service.instance))
+    };
+    let mut any = false;
+    for view in views() {
+        any = true;
+        tell(view, world.now_unix_ns, arguments.json)?;
+    }
+    if any {
+        Ok(())
+    } else {
+        Err(Failure::Unknown(format!(
+            "no sample of {} has come yet; try again in a second",
+            printable(&arguments.of)
+        )))
+    }
+}
+
+fn diagnosed(world: &World, wanted: Option<&str>) -> bool {
+    let mut services = world.services.iter();
+    services.any(|service| {
+        let view = world.newest_view(service.instance);
+        super::session::matches(service, wanted)
+            && view.is_some_and(|view| {
+                let live = view.summary.state == ServiceState::Live;
+                !live || !view.diagnosis.verdicts.is_empty()
+            })
+    })
+}
+
+fn tell(view: &ServiceView, now_unix_ns: u64, json: bool) -> Result<(), Failure> {
+    if json {
+        print_json(&Report {
+            service: &view.summary.service,
+            pid: view.summary.pid,
+            at_unix_ns: view.at_unix_ns,
+            diagnosis: &view.diagnosis,
+        })
+    } else {
+        print(&text(view, now_unix_ns))
+    }
+}
+
+/// Each verdict in a paragraph.
+fn text(view: &ServiceView, now_unix_ns: u64) -> String {
+    let summary = &view.summary;
+    let mut text = format!(
+        "{}  pid {}\n",
+        printable(service_name(&summary.service)),
+        summary.pid
+    );
+    if summary.state != ServiceState::Live {
+        let silence = headline::of_silence(summary, now_unix_ns);
+        let _ = writeln!(text, "  {}; what was last said of it:", silence.sentence);
+    }
+    for verdict in &view.diagnosis.verdicts {
+        paragraph(verdict, view, now_unix_ns, &mut text);
+    }
+    if view.diagnosis.verdicts.is_empty() {
+        text.push_str("  Too little is known yet to say anything.\n");
+    }
+    if !view.diagnosis.unsure.is_empty() {
+        text.push_str("not to be told yet\n");
+    }
+    for rule in &view.diagnosis.unsure {
+        let _ = writeln!(text, "  {}", verdict::unsure(rule));
+    }
+    text
+}
+
+fn paragraph(verdict: &Verdict, view: &ServiceView, now_unix_ns: u64, text: &mut String) {
+    let severity = Severity::from(verdict.severity);
+    let explained = verdict::causes(view).all(|cause| !std::ptr::eq(cause, verdict));
+    let healthy = verdict.id == ax_wire::verdict::VerdictId::Healthy;
+    let label = match (healthy, explained) {
+        (true, _) => Severity::Healthy.label(),
+        (false, true) => "follows",
+        (false, false) => severity.label(),
+    };
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "{label}  {}  {}  ({:.0} % sure)\n  {}",
+        verdict::name(verdict),
+        age(verdict::lasted_ns(verdict, now_unix_ns)),
+        verdict.confidence * 100.0,
+        printable(&verdict.sentence)
+    );
+    let mut line = |what: &str, said: String| {
+        if !said.is_empty() {
+            let _ = writeln!(text, "  {what:<9}{said}");
+        }
+    };
+    for evidence in &verdict.evidence {
+        line("because", verdict::because(evidence));
+    }
+    if let Some(culprit) = &verdict.culprit {
+        line("who", verdict::culprit(culprit));
+    }
+    for hurt in &verdict.who_is_hurt {
+        line("hurts", verdict::hurt(hurt));
+    }
+    for step in &verdict.next_steps {
+        line("next", printable(step));
+    }
+    for explained in &verdict.explains {
+        line("explains", printable(&explained.because));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn each_verdict_has_its_figures_and_what_to_do() {
+        insta::assert_snapshot!(text(&fixture::diagnosed(), fixture::NOW_UNIX_NS));
+    }
+
+    #[test]
+    fn the_json_is_the_diagnosis_with_whose_it_is() {
+        let view = fixture::diagnosed();
+        let json = serde_json::to_value(&Report {
+            service: &view.summary.service,
+            pid: view.summary.pid,
+            at_unix_ns: view.at_unix_ns,
+            diagnosis: &view.diagnosis,
+        })
+        .expect("is JSON");
+        assert_eq!(json["service"], "checkout");
+        assert_eq!(json["verdicts"][0]["id"], "blocking-call");
+        assert_eq!(json["unsure"][0]["id"], "memory-growth");
+    }
+}
