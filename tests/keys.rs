@@ -146,7 +146,14 @@ fn every_key_does_what_the_help_says() {
     let table = table();
     assert!(table.len() > 40, "{table:?}");
     let mut terminal = Terminal::demo(120, 40);
-    terminal.shows(&["demo", "live", "send_push", "save_order", "run/limit", "GET /rate"]);
+    terminal.shows(&[
+        "demo",
+        "live",
+        "send_push",
+        "save_order",
+        "run/limit",
+        "GET /rate",
+    ]);
     for (name, key) in &table {
         if ELSEWHERE.contains(&name.as_str()) {
             continue;
@@ -159,7 +166,9 @@ fn every_key_does_what_the_help_says() {
             thread::sleep(Duration::from_millis(20));
         }
         terminal.becomes("the overview, live", |text| {
-            text.contains("[1 Overview]") && !text.contains("FROZEN") && !text.contains("any other key no")
+            text.contains("[1 Overview]")
+                && !text.contains("FROZEN")
+                && !text.contains("any other key no")
         });
         for key in deed.before.chars() {
             terminal.press(&key.to_string());
@@ -182,7 +191,9 @@ fn every_key_does_what_the_help_says() {
                 thread::sleep(Duration::from_millis(150));
                 let before = eventually("a selected row", || terminal.selected_row());
                 terminal.press(&key);
-                eventually(name, || terminal.selected_row().filter(|row| *row != before));
+                eventually(name, || {
+                    terminal.selected_row().filter(|row| *row != before)
+                });
             }
         }
     }
@@ -197,18 +208,31 @@ fn every_key_does_what_the_help_says() {
 fn it_is_suspended_and_returns() {
     let mut terminal = Terminal::demo(100, 30);
     terminal.shows(&["demo", "live", "run/limit"]);
-    let alternate = |terminal: &Terminal| terminal.screen.lock().expect("no panic").screen().alternate_screen();
+    let alternate = |terminal: &Terminal| {
+        terminal
+            .screen
+            .lock()
+            .expect("no panic")
+            .screen()
+            .alternate_screen()
+    };
     assert!(alternate(&terminal));
     let stat = format!("/proc/{}/stat", terminal.pid().as_raw_nonzero());
     let stopped = || {
         let stat = std::fs::read_to_string(&stat).expect("it lives");
-        stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+        stat.rsplit(") ")
+            .next()
+            .is_some_and(|rest| rest.starts_with('T'))
     };
     terminal.press("\x1a");
     eventually("it to stop", || stopped().then_some(()));
-    eventually("the terminal to be given back", || (!alternate(&terminal)).then_some(()));
+    eventually("the terminal to be given back", || {
+        (!alternate(&terminal)).then_some(())
+    });
     kill_process(terminal.pid(), Signal::CONT).expect("it is there");
-    eventually("the screen to be back", || alternate(&terminal).then_some(()));
+    eventually("the screen to be back", || {
+        alternate(&terminal).then_some(())
+    });
     terminal.shows(&["live", "run/limit", "q quit"]);
     // A job that is stopped from elsewhere gives the terminal back as well.
     kill_process(terminal.pid(), Signal::TSTP).expect("it is there");
@@ -231,7 +255,11 @@ fn a_screen_on_which_nothing_changes_is_not_drawn() {
     let before = written();
     // The clock itself is measured: two seconds in which a live screen would have been drawn twice.
     thread::sleep(Duration::from_secs(2));
-    assert_eq!(written(), before, "bytes were written to a screen that stands still");
+    assert_eq!(
+        written(),
+        before,
+        "bytes were written to a screen that stands still"
+    );
     terminal.press("q");
     assert!(terminal.ends_in_order().success());
 }

@@ -100,7 +100,7 @@ impl Terminal {
             child,
             master: pair.master,
             _slave: pair.slave,
-            pub modes_before,
+            modes_before,
             folder,
         }
     }

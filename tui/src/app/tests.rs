@@ -56,7 +56,10 @@ fn pages_open_and_close() {
 fn tab_goes_round_the_screens_and_a_number_opens_one() {
     let mut app = app();
     let screens: Vec<Mode> = app.screens().map(|(_, page)| page.mode).collect();
-    assert!(screens.len() > 3 && !screens.contains(&Mode::Evidence), "{screens:?}");
+    assert!(
+        screens.len() > 3 && !screens.contains(&Mode::Evidence),
+        "{screens:?}"
+    );
     for mode in screens.iter().skip(1).chain(&screens[..1]) {
         app.update(Action::NextScreen, fixture::NOW_UNIX_NS);
         assert_eq!(app.mode, *mode);

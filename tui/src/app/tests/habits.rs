@@ -160,7 +160,10 @@ fn the_cursor_tells_what_every_chart_says_of_an_instant() {
         screen.contains("at 14:03:18  p50 0.1  max 412.0"),
         "{screen}"
     );
-    assert!(screen.contains("CPU     10 % of 2"), "what it was then: {screen}");
+    assert!(
+        screen.contains("CPU     10 % of 2"),
+        "what it was then: {screen}"
+    );
     press(&mut app, "esc");
     assert_eq!(app.timeline.cursor_unix_ns, None);
 }
