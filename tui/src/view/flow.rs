@@ -177,7 +177,7 @@ fn now_lines(lane: &LaneView, view: &ServiceView) -> Vec<(String, Tone)> {
         _ => String::new(),
     };
     let running = format!(
-        "running {} {}/{}{retrying}  {note}",
+        "running {} {}/{}  {note}{retrying}",
         bar(fill(lane)),
         lane.running,
         lane.limit
