@@ -164,7 +164,7 @@ mod tests {
     fn a_folder_that_others_can_put_a_socket_into_is_said() {
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("agent.sock");
-        let mut told = |mode| {
+        let told = |mode| {
             let permissions = fs::Permissions::from_mode(mode);
             fs::set_permissions(folder.path(), permissions).expect("is ours");
             distrust(&socket)

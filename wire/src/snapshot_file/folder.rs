@@ -70,7 +70,9 @@ pub fn default_folder() -> Result<PathBuf, SnapshotFileError> {
 pub fn prepare(folder: &Path, access: Access) -> Result<(), SnapshotFileError> {
     make(folder, access)?;
     open_folder(folder, access)?;
-    Ok(())
+    let writable = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    rustix::fs::access(folder, writable)
+        .map_err(|error| failed("write into the folder", folder)(error.into()))
 }
 
 pub(super) fn make(folder: &Path, access: Access) -> Result<(), SnapshotFileError> {

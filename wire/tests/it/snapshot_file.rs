@@ -11,7 +11,7 @@ use ax_wire::{
     hello::{ClockAnchor, Hello, PROTOCOL},
     incident::{IncidentId, Reason, SNAPSHOT_VERSION, Snapshot, SnapshotSummary, Writer},
     snapshot_file::{
-        Access, MAX_SNAPSHOT_BYTES, SnapshotFileError, file_name, incident_of, read,
+        Access, MAX_SNAPSHOT_BYTES, SnapshotFileError, file_name, incident_of, prepare, read,
         remove_unfinished, summary, write,
     },
     view::AgentDropped,
@@ -168,6 +168,59 @@ fn a_folder_that_is_a_link_or_open_to_others_is_refused_with_advice() {
     // A shared folder lets others enter, but neither list nor write.
     fs::set_permissions(&real, Permissions::from_mode(0o711)).expect("chmod");
     write(&real, Access::Shared, id, &snapshot("checkout"), None).expect("is written");
+}
+
+#[test]
+fn each_fault_of_the_folder_is_said_before_the_first_snapshot() {
+    let base = tempfile::tempdir().expect("a folder");
+    let told = |folder: &Path| {
+        let prepared = prepare(folder, Access::Private);
+        prepared.expect_err("is wrong").to_string()
+    };
+    let missing = base.path().join("a/b/c");
+    prepare(&missing, Access::Private).expect("parents are made");
+    assert_eq!(mode(&missing), 0o700);
+    let file = base.path().join("file");
+    fs::write(&file, "").expect("is written");
+    assert!(
+        told(&file).contains("it is not a folder"),
+        "{}",
+        told(&file)
+    );
+    let below = file.join("snapshots");
+    assert!(
+        told(&below).contains("cannot make the folder"),
+        "{}",
+        told(&below)
+    );
+    assert!(
+        told(&below).contains(&*file.to_string_lossy()),
+        "{}",
+        told(&below)
+    );
+    let dangling = base.path().join("link");
+    symlink("/nonexistent", &dangling).expect("links");
+    assert!(
+        told(&dangling).contains("a link is not followed"),
+        "{}",
+        told(&dangling)
+    );
+    if rustix::process::geteuid().is_root() {
+        // What root may not write to lies on a read-only disk; what is another's can be made.
+        std::os::unix::fs::chown(&missing, Some(12_345), None).expect("root may");
+        assert!(
+            told(&missing).contains("it belongs to user 12345"),
+            "{}",
+            told(&missing)
+        );
+    } else {
+        fs::set_permissions(&missing, Permissions::from_mode(0o500)).expect("is ours");
+        assert!(
+            told(&missing).contains("cannot write into the folder"),
+            "{}",
+            told(&missing)
+        );
+    }
 }
 
 #[test]
