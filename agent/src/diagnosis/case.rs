@@ -37,6 +37,13 @@ pub(crate) struct Before {
     seconds: Vec<Second>,
 }
 
+#[cfg(test)]
+impl Before {
+    pub(crate) fn len(&self) -> usize {
+        self.seconds.len()
+    }
+}
+
 /// See the module.
 pub(crate) struct Case<'a> {
     pub(crate) window: Window<'a>,

@@ -2,18 +2,23 @@
 //! usual before.
 
 use ax_wire::{
+    mark::{Mark, MarkKind},
     verdict::{Diagnosis, Unsure, Verdict, VerdictId},
     view::ServiceState,
 };
 
 use super::{
     RULES,
-    answer::{Answer, Finding, Reach},
+    answer::{Against as _, Answer, Finding, Reach, amount, time},
     case::{Before, Case, HELD},
     healthy, hurt,
     rank::rank,
 };
-use crate::{clock::Now, window::Window};
+use crate::{
+    clock::Now,
+    marks::{MAX_MARKS, Predecessor},
+    window::Window,
+};
 
 /// A finding stays for so long after it was last found, so that one which comes and goes is one.
 const HOLD_NS: u64 = 5_000_000_000;
@@ -31,6 +36,10 @@ pub struct Casebook {
     /// The seconds before anything was wrong, while something is.
     before: Option<Before>,
     diagnosis: Diagnosis,
+    /// First verdicts, oldest first.
+    marks: Vec<Mark>,
+    /// How the instance before this one did.
+    predecessor: Option<Predecessor>,
 }
 
 /// A cause that is there, or was a moment ago.
@@ -48,11 +57,42 @@ impl Open {
     }
 }
 
+impl Open {
+    /// What was found now takes the place of what was found before. Names of a stack come late and not for each stall, so
+    /// that of an earlier one of the same task stays.
+    fn take(&mut self, mut finding: Finding) {
+        if let (Some(now), Some(before)) = (&mut finding.culprit, &self.finding.culprit)
+            && now.frame.is_none()
+            && now.task_type == before.task_type
+        {
+            now.frame.clone_from(&before.frame);
+        }
+        self.finding = finding;
+    }
+}
+
 impl Casebook {
     /// What was said last.
     #[must_use]
     pub fn diagnosis(&self) -> &Diagnosis {
         &self.diagnosis
+    }
+
+    /// When another finding became the first one, oldest first. At most [`MAX_MARKS`].
+    #[must_use]
+    pub fn marks(&self) -> &[Mark] {
+        &self.marks
+    }
+
+    /// The instance before this one, which verdicts are compared with.
+    pub fn succeed(&mut self, predecessor: Predecessor) {
+        self.predecessor = Some(predecessor);
+    }
+
+    /// See [`Self::succeed`].
+    #[must_use]
+    pub fn predecessor(&self) -> Option<&Predecessor> {
+        self.predecessor.as_ref()
     }
 
     /// Asks every rule. Of a service that is gone, what was last said stays.
@@ -95,8 +135,12 @@ impl Casebook {
             let since = self.healthy_since(now.unix_ns);
             verdicts.push(verdict(healthy::finding(&case), since, Vec::new()));
         }
+        if let Some(cause) = verdicts.first_mut().filter(|v| v.id != VerdictId::Healthy) {
+            self.compare(cause, &case);
+        }
         let usual = (!self.open.is_empty() && before.is_none()).then(|| case.keep_usual());
         self.before = usual.or(before.filter(|_| !self.open.is_empty()));
+        self.mark(verdicts.first(), now.unix_ns);
         self.diagnosis = Diagnosis { verdicts, unsure };
         &self.diagnosis
     }
@@ -111,7 +155,7 @@ impl Casebook {
             match self.open.iter_mut().find(|open| open.is(&finding)) {
                 Some(open) => {
                     open.found_mono_ns = now_ns;
-                    open.finding = finding;
+                    open.take(finding);
                 }
                 None => self.open.push(Open {
                     finding,
@@ -123,6 +167,56 @@ impl Casebook {
         }
         self.open
             .retain(|open| now_ns.saturating_sub(open.found_mono_ns) < HOLD_NS);
+    }
+
+    /// What it keeps: verdicts, marks, and the seconds before something was wrong.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> [usize; 3] {
+        let before = self.before.as_ref().map_or(0, Before::len);
+        [self.open.len(), self.marks.len(), before]
+    }
+
+    /// Says how the instance before did, and whether it was another build.
+    fn compare(&self, cause: &mut Verdict, case: &Case<'_>) {
+        let Some(before) = &self.predecessor else {
+            return;
+        };
+        let lag = case.window.lag().p99_ns.zip(before.lag_ns);
+        let lag = lag.map(|(now, before)| {
+            time("event-loop lag, against the instance before", now).against(before as f64)
+        });
+        let cpus = case.cpus_used().zip(before.cpus_used);
+        let cpus = cpus.map(|(now, before)| {
+            amount("CPUs used, against the instance before", now).against(before)
+        });
+        cause.evidence.extend(lag.into_iter().chain(cpus));
+        if before.is_other_build(case.hello()) == Some(true) {
+            cause.next_steps.push(
+                "this is another build than the instance before: look at what changed in it"
+                    .to_owned(),
+            );
+        }
+    }
+
+    /// Marks a first verdict that is another one than before; healthy only after something else.
+    fn mark(&mut self, first: Option<&Verdict>, now_unix_ns: u64) {
+        let key = |verdict: &Verdict| (verdict.id, verdict.subject.clone());
+        let before = self.diagnosis.verdicts.first().map(key);
+        let Some(first) = first.filter(|first| Some(key(first)) != before) else {
+            return;
+        };
+        if first.id == VerdictId::Healthy && before.is_none() {
+            return;
+        }
+        let subject = first.subject.as_ref();
+        let subject = subject.map_or_else(String::new, |subject| format!(" {subject}"));
+        self.marks.push(Mark {
+            at_unix_ns: now_unix_ns,
+            kind: MarkKind::Verdict,
+            text: format!("{}{subject}", first.id),
+        });
+        let excess = self.marks.len().saturating_sub(MAX_MARKS);
+        self.marks.drain(..excess);
     }
 
     fn healthy_since(&self, now_unix_ns: u64) -> u64 {

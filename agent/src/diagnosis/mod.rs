@@ -44,7 +44,7 @@ mod slot_leak;
 mod stuck_dependencies;
 
 #[cfg(test)]
-mod scene;
+pub(crate) mod scene;
 #[cfg(test)]
 mod tests;
 

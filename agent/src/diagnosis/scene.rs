@@ -7,9 +7,9 @@ use ax_wire::{
     incident::{RunningJob, WaitsFor},
     sample::{
         BlockingPoolSample, CallInFlight, CallerSample, CgroupCpuSample, DownstreamSample, Dropped,
-        JobCounters, KernelWait, LagPoint, LaneSample, PoolSample, ProcessSample, QueueBand,
-        RuntimeSample, Sample, TaskKind, TaskRef, ThreadGroupSample, ThreadSample, TypeSample,
-        WaitedFor, WaitingJob, WaitingReason, WorkerSample, WorkerState,
+        JobCounters, KernelWait, LagPoint, LaneSample, LimitMove, PoolSample, ProcessSample,
+        QueueBand, RuntimeSample, Sample, TaskKind, TaskRef, ThreadGroupSample, ThreadSample,
+        TypeSample, WaitedFor, WaitingJob, WaitingReason, WorkerSample, WorkerState,
     },
     verdict::{Diagnosis, VerdictId},
 };
@@ -63,6 +63,7 @@ pub(crate) struct LanePicture {
     pub(crate) wait_ms: u64,
     pub(crate) paused: bool,
     pub(crate) bands: Vec<QueueBand>,
+    pub(crate) limit_moves: Vec<LimitMove>,
 }
 
 /// One second of a route, a task or a blocking closure.
@@ -158,6 +159,7 @@ impl LanePicture {
             wait_ms: 0,
             paused: false,
             bands: Vec::new(),
+            limit_moves: Vec::new(),
         }
     }
 
@@ -498,6 +500,7 @@ impl Scene {
             head_age_ns: (picture.pending > 0).then_some(picture.wait_ms * MS),
             paused: picture.paused,
             queue: Some(picture.bands.clone()),
+            limit_moves: picture.limit_moves.clone(),
             ..known.clone()
         }
     }

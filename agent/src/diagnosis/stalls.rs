@@ -197,7 +197,8 @@ impl<'a> Group<'a> {
 
     /// Who did it, with what its stack says.
     pub(crate) fn culprit(&self) -> Option<Culprit> {
-        let same = |seen: &&SeenStall<'a>| seen.stall.task == self.worst.stall.task;
+        let name = |seen: &SeenStall<'a>| seen.stall.task.as_ref().map(|task| &task.name);
+        let same = |seen: &&SeenStall<'a>| name(seen) == name(&self.worst);
         let frame = self.worst.frame.or_else(|| {
             let mut others = self.stalls.iter().filter(same);
             others.find_map(|seen| seen.frame)

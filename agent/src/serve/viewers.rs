@@ -20,6 +20,7 @@ use super::{
 use crate::{
     access::Sees,
     clock::Now,
+    marks::Changes,
     view::{Extras, backfill, view},
     window::Tallies,
 };
@@ -151,24 +152,34 @@ impl Viewers {
     /// What a viewer is shown of a service.
     pub(super) fn view(&mut self, service: &Service, evidence: &Evidence, now: Now) -> ServiceView {
         let (snapshots, suppressed) = evidence.of(&service.key());
+        let alerts = service.book.alerts();
+        let changes = Changes {
+            window: service.history.window(),
+            before: service.casebook.predecessor(),
+            alerts: &alerts,
+            snapshots: &snapshots,
+            others: &self.other_marks(service),
+        };
         let extras = Extras {
-            alerts: service.book.alerts(),
+            marks: changes.marks(now.unix_ns),
+            alerts,
             diagnosis: service.casebook.diagnosis().clone(),
             snapshots,
             suppressed,
             dropped: service.dropped,
-            marks: self.marks_of(service),
-            ..Extras::default()
         };
         view(service.history.window(), now, extras, &mut self.tallies)
     }
 
-    /// What changed for all services and for this one, oldest first.
-    fn marks_of(&self, service: &Service) -> Vec<Mark> {
-        let mut marks = self.marks.clone();
-        marks.extend(service.marks().cloned());
-        marks.sort_by_key(|mark| mark.at_unix_ns);
-        marks
+    /// What changed for all services and for this one, and has no other trace.
+    fn other_marks(&self, service: &Service) -> Vec<Mark> {
+        let of_all = self.marks.iter();
+        let verdicts = service.casebook.marks().iter();
+        of_all
+            .chain(service.marks())
+            .chain(verdicts)
+            .cloned()
+            .collect()
     }
 
     fn view_frame(&mut self, service: &Service, evidence: &Evidence, now: Now) -> Arc<[u8]> {

@@ -76,6 +76,22 @@ fn a_stall_without_a_cpu_blames_no_poll() {
     }
 }
 
+/// A thread that wants to run whenever it is looked at does not sleep, though the account says that it hardly ran: that of
+/// a guest does not know of the CPU that its host took away.
+#[test]
+fn a_stall_whose_account_does_not_add_up_blames_no_poll() {
+    let mut scene = Scene::healthy();
+    scene.stall(412, |stall| {
+        stall.run_queue_ns = Some(100 * MS);
+        stall.on_cpu_ns = Some(60 * MS);
+        let thread = stall.thread.as_mut().expect("is told");
+        (thread.state, thread.waits_in) = (Some('R'), None);
+    });
+    for id in [V::CpuBoundPoll, V::BlockingCall, V::LockContention] {
+        assert_eq!(scene.answer(id), Answer::Fine, "{id}");
+    }
+}
+
 /// It may be 61 short polls that tokio has not yet published.
 #[test]
 fn a_long_busy_window_counts_only_where_the_loop_is_late() {

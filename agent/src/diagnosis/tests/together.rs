@@ -122,3 +122,73 @@ fn of_a_service_that_is_gone_the_last_word_stays() {
     scene.silence(60);
     assert_eq!(scene.ids(), [V::BlockingCall]);
 }
+
+/// A day in which something is wrong in every second half hour, by handed-in time: a sample each ten seconds, and each
+/// second under `AX_FULL=1`.
+#[test]
+fn a_day_takes_no_more_memory_than_its_second_hour() {
+    let step = if std::env::var_os("AX_FULL").is_some() {
+        1
+    } else {
+        10
+    };
+    let mut scene = Scene::new();
+    let mut first = None;
+    for hour in 0..24 {
+        let mut most = [0; 3];
+        for tick in 0..3_600 / step {
+            scene.second += step - 1;
+            let wrong = tick * step >= 1_800;
+            scene.goes_on(1, |picture| {
+                if wrong && tick % 60 < 40 {
+                    picture.downstream().latency_ms = 120;
+                    picture.lane("db").full(300, 1_000);
+                    picture.lane("api").retried = 60;
+                }
+            });
+            let [open, marks, before] = scene.casebook.kept();
+            assert!(marks <= crate::marks::MAX_MARKS);
+            let now = [scene.history.approximate_bytes(), open, before];
+            most = std::array::from_fn(|at| most[at].max(now[at]));
+        }
+        // The first hour fills what is bounded.
+        match &first {
+            None if hour == 1 => first = Some(most),
+            Some(first) => {
+                let grown = (0..3).find(|at| most[*at] > first[*at] + first[*at] / 20 + 1);
+                assert_eq!(grown, None, "hour {hour}: {most:?} after {first:?}");
+            }
+            None => {}
+        }
+    }
+    let [bytes, open, before] = first.expect("more than two hours");
+    println!(
+        "{bytes} bytes of history, {open} findings, {marks} marks, {before} seconds of before"
+    );
+    assert!(open > 1 && marks > 10 && before > 10);
+}
+
+/// F99: how the instance before did stands beside the verdict, and whether it was another build.
+#[test]
+fn a_verdict_is_compared_with_the_instance_before() {
+    let mut before = Scene::healthy();
+    before.history.hello.build_id = Some("aaaa".to_owned());
+    let mut scene = Scene::new();
+    scene.history.hello.build_id = Some("bbbb".to_owned());
+    scene
+        .casebook
+        .succeed(crate::marks::Predecessor::of(&before.history));
+    scene.goes_on(20, |_| ());
+    scene.stall(412, |_| ());
+    scene.goes_on(3, |picture| picture.lag_ms = 90);
+    let verdict = &scene.diagnosis().verdicts[0];
+    let lag = verdict
+        .evidence
+        .iter()
+        .find(|of| of.what.contains("against the instance before"));
+    let lag = lag.expect("is compared");
+    assert_eq!(lag.against.map(|ns| ns as u64 / MS), Some(1));
+    assert!((lag.value as u64 / MS) >= 89, "{lag:?}");
+    let last = verdict.next_steps.last().expect("something to do");
+    assert!(last.contains("another build"), "{last}");
+}
