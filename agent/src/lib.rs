@@ -15,6 +15,7 @@
 //! - [`history`]: fifteen minutes of each service in bounded memory;
 //! - [`window`] and [`view`]: figures as pure functions of a history and a [`clock::Now`];
 //! - [`alert`]: "is something wrong?", asked once a second of each service;
+//! - [`load`]: what a load session means;
 //! - [`diagnosis`]: "why is it slow?", asked with each sample;
 //! - [`marks`]: what changed, for the charts;
 //! - [`snapshot`]: evidence of incidents, captures and deaths, in files.
@@ -43,6 +44,7 @@ mod daemon;
 pub mod diagnosis;
 pub mod history;
 mod ingest;
+pub mod load;
 pub mod marks;
 mod serve;
 pub mod snapshot;

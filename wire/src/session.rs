@@ -10,7 +10,9 @@ mod file;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::file::{MAX_SESSION_BYTES, SessionFileError, default_folder, file_name, read, write};
+pub use self::file::{
+    MAX_SESSION_BYTES, SessionFileError, default_folder, file_name, folder, read, write,
+};
 use crate::{hello::Hello, histogram::LatencyHistogram, mark::Mark, verdict::Verdict};
 
 /// Version of the session file. Bumped when an old reader would misread a file; a reader refuses newer ones and reads all

@@ -76,9 +76,18 @@ fn failed<'a>(
 ///
 /// [`SessionFileError::Folder`].
 pub fn default_folder() -> Result<PathBuf, SessionFileError> {
-    let folder = snapshot_file::default_folder()?.with_file_name("sessions");
+    let folder = folder()?;
     snapshot_file::prepare(&folder, Access::Private)?;
     Ok(folder)
+}
+
+/// The same, whether it is there or not.
+///
+/// # Errors
+///
+/// [`SessionFileError::Folder`] when the environment names no place.
+pub fn folder() -> Result<PathBuf, SessionFileError> {
+    Ok(snapshot_file::default_folder()?.with_file_name("sessions"))
 }
 
 /// A name for a session that began now: the service, then what sorts by time.
