@@ -12,6 +12,13 @@ pub const CRITICAL: u8 = 2;
 /// Nothing can be said: no service is connected, or none of the name that was asked for.
 pub const UNKNOWN: u8 = 3;
 
+/// Something became worse from one load session to the next, and `--fail-on regression` was asked for.
+pub const REGRESSION: u8 = 4;
+
+/// A load session ended before its plan did: a threshold of `--abort` broke, the service went away, or the wrapped command
+/// failed. What was measured until then is in its file.
+pub const ENDED_EARLY: u8 = 5;
+
 /// The command line is wrong, or the dashboard was asked for where there is no terminal.
 pub const USAGE: u8 = 64;
 

@@ -31,6 +31,7 @@ mod headline;
 mod keys;
 mod list;
 mod lives;
+mod load;
 mod opened;
 mod query;
 mod record;

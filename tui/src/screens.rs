@@ -43,6 +43,7 @@ pub enum Mode {
     Dependencies,
     Alerts,
     Snapshots,
+    Load,
     /// Stacks of what was stuck, of a snapshot file that was opened.
     Stacks,
     /// Running jobs and queue, of such a file.
@@ -58,6 +59,8 @@ pub enum Place {
     Screen(char),
     /// The same, where a snapshot file is shown.
     OfFile(char),
+    /// The same, where none is. It may have the key of one that is [of a file](Self::OfFile).
+    NotOfFile(char),
     /// From a row of a screen; back leads there.
     Under(Mode),
     /// Over whichever screen is open, by a key of its own.
@@ -91,7 +94,7 @@ pub struct Page {
     clippy::redundant_closure_for_method_calls,
     reason = "a method of `Screen<'a>` is not general over 'a where it is named, only where it is called"
 )]
-pub static PAGES: [Page; 15] = [
+pub static PAGES: [Page; 16] = [
     Page {
         mode: Mode::Overview,
         place: Place::Screen('1'),
@@ -181,6 +184,14 @@ pub static PAGES: [Page; 15] = [
         draw: Draw::Service(|screen, view, area, buf| screen.snapshots(view, area, buf)),
     },
     Page {
+        mode: Mode::Load,
+        place: Place::NotOfFile('9'),
+        name: "Load",
+        help: "load: the load session that runs or ran last",
+        panels: &[],
+        draw: Draw::Always(|screen, area, buf| screen.load(area, buf)),
+    },
+    Page {
         mode: Mode::Stacks,
         place: Place::OfFile('9'),
         name: "Stacks",
@@ -224,7 +235,7 @@ impl Mode {
     pub fn screen(self) -> Self {
         match self.page().place {
             Place::Under(screen) => screen,
-            Place::Screen(_) | Place::OfFile(_) | Place::Over => self,
+            Place::Screen(_) | Place::OfFile(_) | Place::NotOfFile(_) | Place::Over => self,
         }
     }
 }
@@ -461,11 +472,15 @@ mod tests {
 
     #[test]
     fn the_rows_of_pages_stand_in_their_order_and_no_key_has_two() {
-        let mut keys = HashSet::new();
+        let (mut keys, mut not_of_file) = (HashSet::new(), HashSet::new());
         for (at, page) in PAGES.iter().enumerate() {
             assert_eq!(page.mode as usize, at, "{:?}", page.mode);
             match page.place {
-                Place::Screen(key) | Place::OfFile(key) => assert!(keys.insert(key), "{key}"),
+                Place::Screen(key) => {
+                    assert!(keys.insert(key) && not_of_file.insert(key), "{key}");
+                }
+                Place::OfFile(key) => assert!(keys.insert(key), "{key}"),
+                Place::NotOfFile(key) => assert!(not_of_file.insert(key), "{key}"),
                 Place::Under(parent) => {
                     let place = parent.page().place;
                     assert!(matches!(place, Place::Screen(_) | Place::OfFile(_)));

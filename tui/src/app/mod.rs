@@ -40,6 +40,7 @@ use crate::{
     drawn::Drawn,
     format::printable,
     keys::{Key, Keymap},
+    load::shown::Shown,
     opened::Opened,
     screens::{Content, Mode, PAGES, PANELS, Page, Panel, Place},
     theme::{Palette, Tone},
@@ -128,6 +129,8 @@ pub struct App {
     pub looks: Looks,
     /// The snapshot file that is shown.
     pub opened: Option<Arc<Opened>>,
+    /// The load session that is shown.
+    pub load: Option<Arc<Shown>>,
     pub demo: Option<DemoNote>,
     pub note: Option<Note>,
     pub quit: bool,
@@ -169,6 +172,7 @@ impl App {
             lane: None,
             looks: Looks::default(),
             opened: None,
+            load: None,
             demo,
             note: None,
             quit: false,
@@ -197,12 +201,29 @@ impl App {
         app
     }
 
+    /// Shows a load session alone.
+    pub fn of_session(shown: Shown, zone: TimeZone) -> Self {
+        let mut app = Self::new(None, zone);
+        app.world.link = Link::File { name: shown.name() };
+        app.world.now_unix_ns = shown.session.written_unix_ns;
+        app.load = Some(Arc::new(shown));
+        app.mode = Mode::Load;
+        app.pace = Pace::Still;
+        app
+    }
+
+    /// Whether a load session is shown and nothing else.
+    pub fn is_session_alone(&self) -> bool {
+        self.opened.is_none() && matches!(self.world.link, Link::File { .. })
+    }
+
     /// The screens that there are for what is shown, each with its key.
     pub fn screens(&self) -> impl Iterator<Item = (char, &'static Page)> + Clone + use<> {
-        let of_file = self.opened.is_some();
+        let (of_file, of_session) = (self.opened.is_some(), self.is_session_alone());
         PAGES.iter().filter_map(move |page| match page.place {
-            Place::Screen(key) => Some((key, page)),
+            Place::Screen(key) => (!of_session).then_some((key, page)),
             Place::OfFile(key) => of_file.then_some((key, page)),
+            Place::NotOfFile(key) => (!of_file).then_some((key, page)),
             Place::Under(_) | Place::Over => None,
         })
     }

@@ -65,7 +65,7 @@ fn tab_goes_round_the_screens_and_a_number_opens_one() {
         assert_eq!(app.mode, *mode);
     }
     app.update(Action::PreviousScreen, fixture::NOW_UNIX_NS);
-    assert_eq!(app.mode, Mode::Snapshots);
+    assert_eq!(app.mode, Mode::Load);
     app.update(Action::Toggle(Mode::Help), fixture::NOW_UNIX_NS);
     app.update(Action::NextScreen, fixture::NOW_UNIX_NS);
     assert_eq!(app.mode, Mode::Overview, "from a page over the screens");

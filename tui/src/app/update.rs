@@ -19,7 +19,7 @@ impl App {
         // Who presses a key has read it.
         self.note = None;
         let of_file = self.opened.is_some();
-        match action {
+        match self.meant(action) {
             live if of_file && live.is_live() => {
                 self.say("a snapshot file stands still", Tone::Plain, now_unix_ns);
             }
@@ -30,6 +30,11 @@ impl App {
             control if self.readonly && control.is_control() => {
                 let text = "nothing is asked of the service: ax-top was started with --readonly";
                 self.say(text, Tone::Warning, now_unix_ns);
+            }
+            Action::Back | Action::NextScreen | Action::PreviousScreen
+                if self.is_session_alone() =>
+            {
+                self.mode = Mode::Load;
             }
             Action::Quit => self.quit = true,
             Action::Open(screen) => self.mode = screen,
@@ -84,10 +89,28 @@ impl App {
         } else {
             self.mode = match (self.back_from_trace(), self.mode.page().place) {
                 (Some(screen), _) | (None, Place::Under(screen)) => screen,
-                (None, Place::Screen(_) | Place::OfFile(_) | Place::Over) => Mode::Overview,
+                (None, Place::Screen(_) | Place::OfFile(_) | Place::NotOfFile(_) | Place::Over) => {
+                    Mode::Overview
+                }
             }
         }
         None
+    }
+
+    /// A key may open one screen where a snapshot file is shown and another where none is.
+    fn meant(&self, action: Action) -> Action {
+        let Action::Open(mode) = action else {
+            return action;
+        };
+        if self.is_session_alone() {
+            return Action::Open(Mode::Load);
+        }
+        let (Place::OfFile(key) | Place::NotOfFile(key)) = mode.page().place else {
+            return action;
+        };
+        let mut screens = self.screens();
+        let there = screens.find(|(own, _)| *own == key);
+        there.map_or(action, |(_, page)| Action::Open(page.mode))
     }
 
     fn toggle(&mut self, mode: Mode) {

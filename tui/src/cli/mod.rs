@@ -9,16 +9,17 @@ mod demo;
 mod diagnose;
 mod export;
 mod file;
+mod load;
 mod open;
 mod record;
 mod replay;
 mod report;
 mod rules;
 mod services;
-mod session;
+pub mod session;
 mod shell;
 mod snapshots;
-mod span;
+pub mod span;
 mod status;
 mod symbolize;
 mod watch;
@@ -113,6 +114,8 @@ enum Command {
     Completions(shell::Completions),
     /// Print the manual
     Man(shell::Man),
+    /// Raise the load on a service step by step, and see where it stops being healthy
+    Load(Box<load::Arguments>),
     /// Start a demo service and look at it
     Demo(demo::Arguments),
     /// The demo service itself
@@ -125,7 +128,7 @@ enum Command {
 
 /// Why a command did not do what it was asked for. The text says what to do.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+pub enum Failure {
     #[error("{0}")]
     Usage(String),
     #[error("{0}")]
@@ -136,6 +139,10 @@ enum Failure {
     Unavailable(String),
     #[error("{0}")]
     NotNow(String),
+    #[error("the second session is worse than the first")]
+    Regression,
+    #[error("{0}")]
+    EndedEarly(String),
     #[error("interrupted")]
     Interrupted,
     #[error("a fault of ax-top: {0}")]
@@ -152,6 +159,8 @@ impl Failure {
             Self::BadData(_) => exit::BAD_DATA,
             Self::Unavailable(_) => exit::UNAVAILABLE,
             Self::NotNow(_) => exit::NOT_NOW,
+            Self::Regression => exit::REGRESSION,
+            Self::EndedEarly(_) => exit::ENDED_EARLY,
             Self::Interrupted => exit::INTERRUPTED,
             Self::Internal(_) => exit::INTERNAL,
             Self::Io(_) => exit::IO_ERROR,
@@ -239,6 +248,7 @@ fn run(command: Option<Command>, hooks: Hooks, wishes: &Wishes) -> Result<u8, Fa
         Some(Command::Report(arguments)) => report::run(&arguments),
         Some(Command::Export(arguments)) => export::run(&arguments),
         Some(Command::Symbolize(arguments)) => symbolize::run(&arguments),
+        Some(Command::Load(arguments)) => load::run(&arguments),
         Some(Command::Watch(arguments)) => match until_interrupted(watch::run(&arguments)) {
             // It goes on until it is told to stop.
             Err(Failure::Interrupted) => Ok(()),

@@ -9,6 +9,7 @@ use std::{
     fs::OpenOptions,
     io::{self, Write as _},
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -32,6 +33,7 @@ use crate::{
     client::{self, Sockets},
     config::Settings,
     demo::Service,
+    load::shown::{self, Shown},
     opened::Opened,
     record::Player,
     screens::Mode,
@@ -78,6 +80,16 @@ pub async fn browse(opened: Opened, settings: &Settings) -> io::Result<()> {
     show(app, |()| Source::File, settings).await
 }
 
+/// Shows a load session until the user or a signal ends it; gives the terminal back like [`run`].
+///
+/// # Errors
+///
+/// The terminal cannot be set up, read or written.
+pub async fn browse_session(shown: Shown, settings: &Settings) -> io::Result<()> {
+    let app = App::of_session(shown, TimeZone::system());
+    show(app, |()| Source::File, settings).await
+}
+
 /// Plays a recording until the user or a signal ends it; gives the terminal back like [`run`].
 ///
 /// # Errors
@@ -104,6 +116,7 @@ async fn show<'a>(
         app,
         live_app: None,
         opening: None,
+        looking: None,
         live: World::new(),
         settings,
         terminal,
@@ -123,6 +136,8 @@ struct Dashboard<'a> {
     live_app: Option<Box<App>>,
     /// A snapshot file that is being read.
     opening: Option<JoinHandle<Result<Opened, SnapshotFileError>>>,
+    /// The newest load session, while it is being looked for.
+    looking: Option<JoinHandle<Option<Arc<Shown>>>>,
     /// What the agent told, also while the screen is frozen.
     live: World,
     settings: &'a Settings,
@@ -166,7 +181,14 @@ impl Dashboard<'_> {
                 () = signals.any() => return Ok(()),
                 () = suspension.wanted() => self.suspend()?,
                 read = read(&mut self.opening) => self.opened(read),
-                _ = clock.tick() => self.changed |= self.tick(),
+                newest = found(&mut self.looking) => {
+                    self.app.load = newest;
+                    self.changed = true;
+                }
+                _ = clock.tick() => {
+                    self.changed |= self.tick();
+                    self.look_for_session(source);
+                }
                 () = sleep_until(next_frame), if self.changed => {
                     self.tick();
                     self.draw()?;
@@ -193,6 +215,15 @@ impl Dashboard<'_> {
         }
     }
 
+    /// While its screen is open: a session that runs grows step by step.
+    fn look_for_session(&mut self, source: &Source<'_>) {
+        let live = matches!(source, Source::Agent { .. });
+        if live && self.app.mode == Mode::Load && self.looking.is_none() {
+            let known = self.app.load.clone();
+            self.looking = Some(tokio::task::spawn_blocking(move || shown::newest(known)));
+        }
+    }
+
     fn draw(&mut self) -> io::Result<()> {
         let screen = Screen::new(&self.app, self.settings.theme, self.settings.glyphs);
         self.app.drawn = self.terminal.draw(screen)?;
@@ -208,6 +239,7 @@ impl Dashboard<'_> {
             _ => return Ok(()),
         };
         self.changed = true;
+        self.look_for_session(source);
         match request {
             None => {}
             Some(Request::Capture(capture)) => {
@@ -351,6 +383,18 @@ async fn read(
             *opening = None;
             let read = read.map_err(|_| "reading the snapshot has panicked".to_owned())?;
             read.map_err(|error| error.to_string())
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// The newest load session, once it was looked for; never where it is not. Cancel safe.
+async fn found(looking: &mut Option<JoinHandle<Option<Arc<Shown>>>>) -> Option<Arc<Shown>> {
+    match looking {
+        Some(handle) => {
+            let found = handle.await;
+            *looking = None;
+            found.ok().flatten()
         }
         None => std::future::pending().await,
     }

@@ -372,8 +372,12 @@ const REST: &[Line] = &[
 
 /// All lines, in the order of the help page.
 pub fn bindings() -> Vec<Binding> {
+    // A key that opens one screen where a snapshot file is shown and another where none is stands once: the app knows which
+    // of the two is meant.
+    let shared = |key: char| PAGES.iter().any(|page| page.place == Place::NotOfFile(key));
     let screens = PAGES.iter().filter_map(|page| match page.place {
-        Place::Screen(key) | Place::OfFile(key) => Some(Binding {
+        Place::OfFile(key) if shared(key) => None,
+        Place::Screen(key) | Place::OfFile(key) | Place::NotOfFile(key) => Some(Binding {
             name: page.name.to_lowercase(),
             chords: chords(&[&key.to_string()]),
             action: Action::Open(page.mode),

@@ -3,10 +3,10 @@
 //! What was wrong stands first, then what was stuck, then how bad it was over time, then who: the order of every screen.
 //! The page has no script, loads nothing (its own policy forbids it), and is the same for the same file: all times are UTC.
 
-mod chart;
+pub mod chart;
 mod flame;
 mod stuck;
-mod tables;
+pub mod tables;
 mod verdict;
 mod waterfall;
 
@@ -24,10 +24,11 @@ use crate::{
     words,
 };
 
-const STYLE: &str = include_str!("style.css");
+/// Shared with the page of a load session.
+pub const STYLE: &str = include_str!("style.css");
 
 /// Nothing may be loaded and nothing run; the one style sheet stands in the page.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'";
+pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'";
 
 const NS_PER_MS: f64 = 1e6;
 
@@ -73,7 +74,7 @@ pub fn page(opened: &Opened) -> String {
 }
 
 /// Date and time of day, UTC.
-fn moment(unix_ns: u64) -> String {
+pub fn moment(unix_ns: u64) -> String {
     Timestamp::from_nanosecond(i128::from(unix_ns)).map_or_else(
         |_| UNKNOWN.to_owned(),
         |at| at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),

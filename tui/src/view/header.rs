@@ -67,7 +67,12 @@ impl Screen<'_> {
             ),
             Link::File { name } => {
                 let name = middle_cut(name, NAME_WIDTH);
-                part(format!("snapshot {name}"), Tone::Warning, 9)
+                let what = if app.opened.is_some() {
+                    "snapshot"
+                } else {
+                    "load session"
+                };
+                part(format!("{what} {name}"), Tone::Warning, 9)
             }
         };
         parts.push(link);

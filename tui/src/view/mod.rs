@@ -29,6 +29,7 @@ mod history;
 pub mod jobs;
 mod lag;
 pub mod lanes;
+mod load;
 mod overview;
 mod process;
 pub mod routes;
@@ -127,6 +128,10 @@ impl Widget for &Screen<'_> {
 
 impl Screen<'_> {
     fn screen(&self, size: Size, area: Rect, buf: &mut Buffer) {
+        if self.app.is_session_alone() && self.app.mode == Mode::Load {
+            self.load_alone(area, buf);
+            return;
+        }
         if size == Size::Banner && self.app.mode == Mode::Overview {
             self.tiny(area, buf);
             return;

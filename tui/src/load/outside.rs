@@ -1,0 +1,61 @@
+//! What the generator counted when it was last looked at, and what that says of the service while a step runs.
+
+use std::{sync::atomic::Ordering::Relaxed, time::Duration};
+
+use ax_wire::session::End;
+use tokio::time::Instant;
+
+use super::{ends::gone, generator::Generator};
+
+/// How long a service may answer nothing at all while connections fail, before it counts as gone.
+const GONE_AFTER: Duration = Duration::from_secs(3);
+
+/// See the module.
+pub struct Outside {
+    answers: u64,
+    errors: u64,
+    connect_errors: u64,
+    pub in_flight: u64,
+    /// Since when there have been no answers while connections failed.
+    silent_since: Option<Instant>,
+}
+
+impl Outside {
+    pub fn new(generator: Option<&Generator>) -> Self {
+        let mut outside = Self {
+            answers: 0,
+            errors: 0,
+            connect_errors: 0,
+            in_flight: 0,
+            silent_since: None,
+        };
+        outside.look(generator);
+        outside.silent_since = None;
+        outside
+    }
+
+    /// Answers and errors since the last look.
+    pub fn look(&mut self, generator: Option<&Generator>) -> (u64, u64) {
+        let Some(generator) = generator else {
+            return (0, 0);
+        };
+        let live = generator.live();
+        let (answers, errors) = (live.answers.load(Relaxed), live.errors.load(Relaxed));
+        let connect_errors = live.connect_errors.load(Relaxed);
+        let since = (answers - self.answers, errors - self.errors);
+        if since.0 == 0 && connect_errors > self.connect_errors {
+            self.silent_since.get_or_insert_with(Instant::now);
+        } else {
+            self.silent_since = None;
+        }
+        (self.answers, self.errors, self.connect_errors) = (answers, errors, connect_errors);
+        self.in_flight = live.in_flight.load(Relaxed);
+        since
+    }
+
+    pub fn gone(&self, generator: Option<&Generator>) -> Option<End> {
+        generator?;
+        let silent = self.silent_since?.elapsed() >= GONE_AFTER;
+        silent.then(gone)
+    }
+}

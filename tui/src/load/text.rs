@@ -1,0 +1,429 @@
+//! A session as text.
+
+use std::fmt::Write as _;
+
+use ax_agent::load::{
+    Analysis, Change, Comparison, Direction, Filler, Judged, Judgement, Metric, Reason, Source,
+};
+use ax_wire::session::{Driver, End, EndKind, Load, Session, StepKind};
+
+use crate::format::{UNKNOWN, duration, ms, printable, rate};
+
+/// Over [`row`].
+pub const HEADING: &str =
+    "step       offered/s achieved/s  p50 ms  p99 ms  lag p99  pending/s  errors  judged";
+
+/// One step.
+pub fn row(step: &Judged) -> String {
+    let figures = &step.figures;
+    let kind = match figures.kind {
+        StepKind::Search => "s",
+        StepKind::Repeat => "r",
+        StepKind::Planned | StepKind::Other => "",
+    };
+    let load = match figures.load {
+        Load::Connections(count) => format!(" c{count}"),
+        Load::RatePerS(_) | Load::Unknown => String::new(),
+    };
+    let row = format!(
+        "{:<10} {:>9} {:>10} {:>7} {:>7} {:>8} {:>10} {:>7}  {}",
+        format!("{}{kind}{load}", figures.number),
+        rate(figures.offered_per_s),
+        rate(figures.achieved_per_s),
+        ms(figures.p50_ns),
+        ms(figures.p99_ns),
+        ms(figures.lag_p99_ns),
+        signed(
+            figures
+                .pending_slope
+                .or(figures.in_flight_slope)
+                .map(|slope| slope.per_s)
+        ),
+        percent(figures.error_share),
+        judgement(&step.judgement)
+    );
+    row.trim_end().to_owned()
+}
+
+fn signed(per_s: Option<f64>) -> String {
+    per_s.map_or_else(
+        || UNKNOWN.to_owned(),
+        |per_s| {
+            // A queue at rest is told as one, not as `-0.0`.
+            let per_s = if per_s.abs() < 0.05 { 0.0 } else { per_s };
+            format!("{per_s:+.1}")
+        },
+    )
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(
+        || UNKNOWN.to_owned(),
+        |share| format!("{:.1} %", share * 100.0),
+    )
+}
+
+/// A load in words.
+pub fn load(load: Load) -> String {
+    match load {
+        Load::RatePerS(per_s) => format!("{}/s", rate(Some(per_s))),
+        Load::Connections(count) => format!("{count} connections"),
+        Load::Unknown => "the command's own load".to_owned(),
+    }
+}
+
+/// What is made of a step, in words.
+pub fn judgement(judgement: &Judgement) -> String {
+    match judgement {
+        Judgement::Good => "good".to_owned(),
+        Judgement::Unsure(why) => format!("unsure: {why}"),
+        Judgement::Bad(reasons) => {
+            let reasons: Vec<_> = reasons.iter().map(reason).collect();
+            format!("BAD: {}", reasons.join("; "))
+        }
+    }
+}
+
+fn reason(reason: &Reason) -> String {
+    match reason {
+        Reason::Achieved { share, least } => {
+            format!(
+                "{:.0} % achieved, not {:.0} %",
+                share * 100.0,
+                least * 100.0
+            )
+        }
+        Reason::P99 { ns, most_ns } => {
+            format!("p99 {} is over {}", duration(*ns), duration(*most_ns))
+        }
+        Reason::LagP99 { ns, most_ns } => {
+            format!("lag p99 {} is over {}", duration(*ns), duration(*most_ns))
+        }
+        Reason::Errors { share, most } => {
+            format!("{:.1} % fail, over {:.1} %", share * 100.0, most * 100.0)
+        }
+        Reason::PendingGrows { per_s } => format!("pending grows by {}/s", rate(Some(*per_s))),
+        Reason::InFlightGrows { per_s } => {
+            format!("requests pile up by {}/s", rate(Some(*per_s)))
+        }
+    }
+}
+
+/// How it ended.
+pub fn ended(end: &End) -> String {
+    let how = match end.kind {
+        EndKind::Unfinished => "not finished: it runs, or was killed",
+        EndKind::Completed => "completed",
+        EndKind::Aborted => "aborted",
+        EndKind::Interrupted => "interrupted",
+        EndKind::Unreachable => "unreachable",
+        EndKind::ServiceGone => "the service went away",
+        EndKind::CommandFailed => "the command failed",
+        EndKind::Other => "ended in a way that this ax-top does not know",
+    };
+    match &end.why {
+        Some(why) => format!("{how}: {}", printable(why)),
+        None => how.to_owned(),
+    }
+}
+
+/// How the load was made.
+pub fn driver(session: &Session) -> String {
+    match &session.driver {
+        Driver::Http { url, method, .. } => format!("{} {}", printable(method), printable(url)),
+        Driver::Command { arguments, .. } => printable(&arguments.join(" ")),
+        Driver::Other(_) => "made in a way that this ax-top does not know".to_owned(),
+    }
+}
+
+/// The service, in words.
+pub fn service(session: &Session) -> String {
+    session.service.as_ref().map_or_else(
+        || "no service watched".to_owned(),
+        |hello| {
+            let version = hello.service_version.as_ref();
+            let version = version.map_or_else(String::new, |version| format!(" {version}"));
+            printable(&format!("{}{version}, pid {}", hello.service, hello.pid))
+        },
+    )
+}
+
+/// The knee in one sentence.
+pub fn knee(analysis: &Analysis) -> String {
+    let knee = &analysis.knee;
+    let at = |per_s: Option<f64>| format!("{}/s", rate(per_s));
+    match (knee.per_s, knee.below_per_s) {
+        (Some(_), Some(_)) => format!(
+            "knee: {} is the last good load, {} the first bad one",
+            at(knee.per_s),
+            at(knee.below_per_s)
+        ),
+        (Some(_), None) if knee.bad_step.is_some() => {
+            format!("knee: {} is the last good load", at(knee.per_s))
+        }
+        (Some(_), None) => format!(
+            "knee: not reached; {} was still good: raise --steps",
+            at(knee.per_s)
+        ),
+        (None, Some(_)) => format!(
+            "knee: below {}: no step was good; lower --steps, or look at the limits",
+            at(knee.below_per_s)
+        ),
+        (None, None) => "knee: unknown: no step tells".to_owned(),
+    }
+}
+
+/// Second opinions, each a sentence.
+pub fn opinions(analysis: &Analysis) -> Vec<String> {
+    let mut said = Vec::new();
+    if let Some(most) = analysis.knee.most_per_s {
+        said.push(format!("most that was achieved: {}/s", rate(Some(most))));
+    }
+    said.push(analysis.kneedle_per_s.map_or_else(
+        || "shape of the curve (Kneedle): no bend".to_owned(),
+        |per_s| {
+            format!(
+                "shape of the curve (Kneedle): bends at {}/s",
+                rate(Some(per_s))
+            )
+        },
+    ));
+    if let Some(usl) = analysis.usl {
+        let fits = if usl.error > 0.1 {
+            ", which is no good fit"
+        } else {
+            ""
+        };
+        let ceiling = usl.most_per_s.map_or_else(
+            || "no ceiling".to_owned(),
+            |most| format!("ceiling {}/s", rate(Some(most))),
+        );
+        let best = usl
+            .best_concurrency
+            .map_or_else(String::new, |best| format!(" at {best:.0} under way"));
+        said.push(format!(
+            "scalability law: {}/s alone, contention {:.2} %, crosstalk {:.4} %, {ceiling}{best}; off by {:.0} %{fits}",
+            rate(Some(usl.lambda_per_s)),
+            usl.sigma * 100.0,
+            usl.kappa * 100.0,
+            usl.error * 100.0
+        ));
+    }
+    said
+}
+
+/// What filled, in words, the first first.
+pub fn filled(analysis: &Analysis) -> Vec<String> {
+    let filled = analysis.filled.iter().enumerate();
+    filled
+        .map(|(at, filled)| {
+            let what = match filled.what {
+                Filler::Lane => "lane",
+                Filler::Downstream => "downstream",
+            };
+            let order = if at == 0 { "filled first" } else { "then" };
+            let limit = filled
+                .limit
+                .map_or_else(String::new, |limit| format!(" (limit {limit})"));
+            format!(
+                "{order}: {what} {}{limit} in step {}, {}",
+                printable(&filled.name),
+                filled.step,
+                load(filled.load)
+            )
+        })
+        .collect()
+}
+
+/// Findings of the agent while it ran, in words.
+pub fn verdicts(session: &Session) -> Vec<String> {
+    let verdicts = session.verdicts.iter();
+    verdicts
+        .map(|seen| {
+            let subject = seen.verdict.subject.as_ref();
+            let subject = subject.map_or_else(String::new, |subject| format!(" {subject}"));
+            printable(&format!(
+                "step {}: {}{subject}: {}",
+                seen.step, seen.verdict.id, seen.verdict.sentence
+            ))
+        })
+        .collect()
+}
+
+/// Advice, a sentence a lane and downstream.
+pub fn advice(analysis: &Analysis) -> Vec<String> {
+    let lanes = analysis.advice.lanes.iter().map(|lane| {
+        format!(
+            "lane {}: {}/s x {} needs {} slots, {} with room (limit {}); it can do {}/s, stay below {}/s; timeout {} to {}",
+            printable(&lane.lane),
+            rate(Some(lane.per_s)),
+            duration(lane.run_mean_ns as u64),
+            lane.needed,
+            lane.with_room,
+            lane.limit,
+            rate(Some(lane.capacity_per_s)),
+            rate(Some(lane.wise_per_s)),
+            duration(lane.timeout_from_ns),
+            duration(lane.timeout_to_ns)
+        )
+    });
+    let downstreams = analysis.advice.downstreams.iter().map(|known| {
+        let timeout = known.timeout_from_ns.zip(known.timeout_to_ns);
+        let timeout = timeout.map_or_else(String::new, |(from, to)| {
+            format!("; timeout {} to {}", duration(from), duration(to))
+        });
+        format!(
+            "downstream {}: {}/s, at most {} at once; limit what calls it to {}{timeout}",
+            printable(&known.downstream),
+            rate(Some(known.per_s)),
+            known.most_in_flight,
+            known.limit
+        )
+    });
+    lanes.chain(downstreams).collect()
+}
+
+/// Where throughput was read, in words.
+pub fn source(analysis: &Analysis) -> String {
+    match &analysis.throughput.source {
+        Source::Answers => "answers without error".to_owned(),
+        Source::Requests => "requests that the service counted".to_owned(),
+        Source::Lane(lane) => format!("jobs of lane {}", printable(lane)),
+        Source::Jobs => "jobs of all lanes".to_owned(),
+    }
+}
+
+/// The whole session; without its steps, where they have just been told one by one.
+pub fn report(session: &Session, analysis: &Analysis, with_steps: bool) -> String {
+    let mut text = String::new();
+    let mut line = |part: &str| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{part}");
+    };
+    line(&format!("{}  {}", driver(session), service(session)));
+    line(&format!(
+        "achieved is {}; {}",
+        source(analysis),
+        ended(&session.end)
+    ));
+    line("");
+    if with_steps {
+        line(HEADING);
+        for step in &analysis.steps {
+            line(&row(step));
+        }
+        line("");
+    }
+    line(&knee(analysis));
+    for said in opinions(analysis) {
+        line(&format!("  {said}"));
+    }
+    let none = ["filled first: nothing filled".to_owned()];
+    let filled = filled(analysis);
+    let filled = if filled.is_empty() {
+        &none[..]
+    } else {
+        &filled
+    };
+    for said in filled {
+        line(said);
+    }
+    for (title, said) in [
+        ("verdicts", verdicts(session)),
+        ("advice", advice(analysis)),
+        (
+            "warnings",
+            session
+                .warnings
+                .iter()
+                .map(|said| printable(said))
+                .collect(),
+        ),
+    ] {
+        if !said.is_empty() {
+            line(title);
+            for said in said {
+                line(&format!("  {said}"));
+            }
+        }
+    }
+    text
+}
+
+/// What changed between two sessions.
+pub fn comparison(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    let (first, second) = comparison.knee_per_s;
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "knee {}/s -> {}/s, {} loads in common",
+        rate(first),
+        rate(second),
+        comparison.common_loads
+    );
+    for change in &comparison.changes {
+        let _ = writeln!(text, "{}", change_line(change));
+    }
+    for doubt in &comparison.doubts {
+        let _ = writeln!(text, "doubt: {doubt}");
+    }
+    let verdict = match (comparison.is_change(), comparison.is_regression()) {
+        (_, true) => "REGRESSION",
+        (true, false) => "changed for the better",
+        (false, false) if comparison.changes.is_empty() => "nothing to compare",
+        (false, false) => "no change beyond noise",
+    };
+    let _ = writeln!(text, "{verdict}");
+    text
+}
+
+fn change_line(change: &Change) -> String {
+    let name = metric(change.metric);
+    let by = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
+    let direction = match change.direction {
+        Direction::Same => "no change",
+        Direction::Better => "better",
+        Direction::Worse => "WORSE",
+    };
+    format!(
+        "{name:<16} {:>9}  ({} to {}, worth a word from {:.0} % on)  {direction}",
+        by(change.ratio),
+        by(change.low),
+        by(change.high),
+        change.worth * 100.0
+    )
+}
+
+/// What is compared, in words.
+pub fn metric(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Capacity => "capacity",
+        Metric::LatencyP50 => "latency p50",
+        Metric::LatencyP99 => "latency p99",
+        Metric::CpuPerRequest => "CPU per request",
+        Metric::JobRun => "job run time",
+        Metric::LagP99 => "lag p99",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ax_agent::load::{analyze, compare};
+
+    use super::*;
+    use crate::load::page::tests::fixture;
+
+    /// F20 to F22, F83: the whole answer of a session of the demo, in words.
+    #[test]
+    fn a_session_in_words() {
+        let session = fixture();
+        insta::assert_snapshot!(report(&session, &analyze(&session), true));
+    }
+
+    #[test]
+    fn a_comparison_with_itself_in_words() {
+        let session = fixture();
+        insta::assert_snapshot!(comparison(&compare(&session, &session, 1)));
+    }
+}
