@@ -6,7 +6,7 @@ use ax_wire::frame::Capture;
 
 use super::{App, Request};
 use crate::{
-    keys::Action,
+    keys::{Action, TimeStep},
     screens::{Content, Mode, Panel, Place},
     theme::Tone,
     widget::table::{SortBy, Step},
@@ -62,6 +62,9 @@ impl App {
             Action::Control(key) => return self.control(key, now_unix_ns),
             Action::Freeze => self.freeze(),
             Action::Resume => self.resume(),
+            Action::Time(TimeStep::Slower | TimeStep::Faster) if self.playback.is_none() => {
+                self.say("only a replay has a speed", Tone::Warning, now_unix_ns);
+            }
             Action::Time(step) => self.time(step),
             Action::Copy => return self.copy(now_unix_ns),
             Action::Export(format) => return self.export(format, None, now_unix_ns),

@@ -29,7 +29,7 @@ use self::{
     terminal::Terminal,
 };
 use crate::{
-    app::{App, DemoNote, Request},
+    app::{App, DemoNote, Pace, Request},
     client::{self, Sockets},
     config::Settings,
     demo::Service,
@@ -314,7 +314,7 @@ impl Dashboard<'_> {
     fn updated(&mut self, first: Update, source: &mut Source<'_>) -> io::Result<()> {
         let mut next = Some(first);
         while let Some(update) = next {
-            self.changed |= self.concerns(&update);
+            self.changed |= self.app.pace == Pace::Live && self.concerns(&update);
             self.live.apply(update);
             next = source.waiting();
         }

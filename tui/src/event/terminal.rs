@@ -10,7 +10,7 @@ use crossterm::{
     clipboard::CopyToClipboard,
     event::{DisableMouseCapture, EnableMouseCapture},
     execute, queue,
-    terminal::{BeginSynchronizedUpdate, EndSynchronizedUpdate},
+    terminal::{BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate},
 };
 use ratatui::DefaultTerminal;
 use rustix::process::{Pid, Signal, getpid, kill_process};
@@ -75,7 +75,10 @@ impl Terminal {
     ///
     /// The terminal cannot be written.
     pub fn forget(&mut self) -> io::Result<()> {
-        self.inner()?.clear()
+        // `Terminal::clear` asks the terminal where its cursor is, and the answer would be taken for keys.
+        execute!(io::stdout(), Clear(ClearType::All))?;
+        self.inner()?.swap_buffers();
+        Ok(())
     }
 
     /// Rings the bell, which draws nothing, so it may go between two frames.
