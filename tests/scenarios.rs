@@ -29,7 +29,9 @@ use fastrand::Rng;
 use file::{Drawn, Flavor, Quadrant, Scenario};
 use run::{Outcome, Plan, load_of_the_machine};
 use serde_json::Value;
-use support::{ax_top, full, run_to_end};
+use support::{ax_top, full, record::Record, run_to_end};
+
+const HOW: &str = "AX_FULL=1 AX_BLESS=1 cargo test --release --test scenarios -- --nocapture";
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios")
@@ -58,11 +60,10 @@ fn each_fault_leads_to_its_verdict() {
     let mut done = run_all(together, if full() { 3 } else { 4 }, &plan);
     done.extend(run_all(alone, 1, &plan));
     done.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
-    let table = table::of(&done);
-    print!("{table}");
-    if full() && env::var_os("AX_BLESS").is_some_and(|value| value == "1") {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/results/scenarios.tsv");
-        std::fs::write(file, &table).expect("the table is kept");
+    let mut record = Record::new("scenarios.tsv", HOW);
+    record.line(table::of(&done));
+    if full() {
+        record.finish();
     }
     let missed: Vec<_> = done
         .iter()

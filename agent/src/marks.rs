@@ -218,14 +218,14 @@ mod tests {
             picture.lane("db").limit_moves = vec![
                 LimitMove {
                     seq: 1,
-                    at_mono_ns: 25 * S,
+                    at_mono_ns: 26 * S,
                     from: 40,
                     to: 20,
                     reason: LimitReason::Resized,
                 },
                 LimitMove {
                     seq: 2,
-                    at_mono_ns: 26 * S,
+                    at_mono_ns: 27 * S,
                     from: 20,
                     to: 21,
                     reason: LimitReason::Fast,

@@ -11,6 +11,9 @@ use crate::{database::Database, partner};
 /// Bytes that a report is made of: some tens of milliseconds of compressing-like work and a real file.
 const REPORT_BYTES: usize = 4 * 1024 * 1024;
 
+/// From one weekly report to the next: weeks are short here.
+const WEEK: Duration = Duration::from_secs(6);
+
 /// How long running jobs get to end once the service does: those of a fault may never.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);
 
@@ -115,6 +118,43 @@ impl Lanes {
             })
             .lane(&self.files)
             .submit()
+    }
+
+    /// Submits a report again and again, whose steps wait for each other: the figures are loaded, then summed up and
+    /// drawn, then mailed.
+    pub(crate) async fn report_weekly(self) {
+        for week in 1.. {
+            // A lane that is full refuses it: the next one may have more luck.
+            if let Err(SubmitError::Closed { .. }) = self.submit_weekly_report(week) {
+                return;
+            }
+            sleep(WEEK).await;
+        }
+    }
+
+    fn submit_weekly_report(&self, week: u32) -> Result<(), SubmitError> {
+        let steps: [(&str, u64, &[&str]); 4] = [
+            ("load_sales", 2_500, &[]),
+            ("sum_sales", 400, &["load_sales"]),
+            ("draw_sales", 900, &["load_sales"]),
+            ("mail_sales", 300, &["sum_sales", "draw_sales"]),
+        ];
+        for (step, takes_ms, after) in steps {
+            let job = self.scheduler.job(step, move |_: JobContext| async move {
+                sleep(jittered_ms(takes_ms, takes_ms + takes_ms / 4)).await;
+                anyhow::Ok(())
+            });
+            let of_week = |step: &str| format!("{step}-{week}");
+            let after: Vec<_> = after.iter().map(|step| of_week(step)).collect();
+            // Nobody waits for it here: the last step is what the others are for.
+            drop(
+                job.lane(&self.files)
+                    .named(&of_week(step))
+                    .after(&after)
+                    .submit()?,
+            );
+        }
+        Ok(())
     }
 
     /// Lets what runs end, within the scheduler's grace.

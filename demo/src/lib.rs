@@ -231,6 +231,9 @@ async fn serve_until(
     let lanes = lanes::Lanes::open(partner)?;
     println!("listening http://{address}");
     let traffic = traffic::start(address, options.rate)?;
+    if options.rate > 0 {
+        ax_probe::spawn("weekly_reports", lanes.clone().report_weekly());
+    }
     let workers = options.workers();
     let fault = setting.map(|setting| {
         fault::start(Scene {

@@ -125,6 +125,11 @@ pub enum End {
 }
 
 impl TaskType {
+    /// Where it was first started.
+    pub(crate) fn place_text(&self) -> Option<String> {
+        self.place.map(place_text)
+    }
+
     /// Its place in [`all`].
     pub(crate) fn index(&self) -> u16 {
         self.index
@@ -314,7 +319,7 @@ impl TaskType {
             name: self.name.to_string(),
             kind: self.kind,
             lane: self.lane.as_deref().map(str::to_owned),
-            place: self.place.map(place_text),
+            place: self.place_text(),
             running: flow.running(),
             pending: flow.pending(),
             counters,

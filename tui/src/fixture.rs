@@ -23,6 +23,8 @@ use ax_wire::{
 
 use crate::world::{Link, Update, World};
 
+pub mod asked;
+
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
 

@@ -33,9 +33,10 @@ use crate::{
     alert::Book,
     clock::Now,
     config::Config,
+    marks::Predecessor,
     snapshot::{
         ServiceKey,
-        store::{Store, read_alerts},
+        store::{Report, Store, read_alerts},
     },
 };
 
@@ -179,6 +180,11 @@ impl Hub {
                 }
                 self.speakers.remove(&id);
             }
+            Message::Disk(Report::Named { id, stacks }) => {
+                for service in self.services.values_mut() {
+                    service.named(id, &stacks);
+                }
+            }
             Message::Disk(report) => {
                 let answers = self.evidence.report(report, now);
                 self.answer(answers);
@@ -222,11 +228,15 @@ impl Hub {
             }
             None => {
                 let place = self.seat_for(&hello, uid);
+                let before = self.predecessor(&hello, uid, place.0);
                 let quiet_ns = self.config.quiet.as_nanos() as u64;
                 let mut service = Service::new(hello, speaker, place, quiet_ns, now);
                 let mut earlier = self.config.earlier.iter();
                 if let Some(charts) = earlier.find(|charts| charts.instance == instance) {
                     service.history.recall(charts.points.clone());
+                }
+                if let Some(before) = before {
+                    service.casebook.succeed(before);
                 }
                 self.services.insert(instance, service);
             }
@@ -270,6 +280,19 @@ impl Hub {
             }),
         };
         (seat, book)
+    }
+
+    /// The last instance on a seat, which is gone.
+    fn predecessor(&self, hello: &Hello, uid: u32, seat: u32) -> Option<Predecessor> {
+        let alike = self.services.values().filter(|service| {
+            let same = service.history.hello.service == hello.service;
+            same && service.history.uid() == uid && service.seat == seat
+        });
+        let gone = alike.filter_map(|s| Some((s.history.gone_since_mono_ns()?, s)));
+        let (_, last) = gone.max_by_key(|(gone_since, _)| *gone_since)?;
+        last.history
+            .change()
+            .map(|_| Predecessor::of(&last.history))
     }
 
     fn frame(&mut self, id: ConnectionId, frame: FromService, now: Now) {

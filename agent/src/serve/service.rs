@@ -150,6 +150,15 @@ impl Service {
             .flatten()
     }
 
+    /// The stacks of an incident have names now, which tell the diagnosis what the code was at.
+    pub(super) fn named(&mut self, id: IncidentId, stacks: &[ThreadStack]) {
+        if self.stacks.as_ref().is_some_and(|known| known.id == id) {
+            for stack in stacks {
+                self.history.stalls.saw_stack(stack);
+            }
+        }
+    }
+
     fn unnamed(&self) -> Option<Unnamed> {
         let known = self.stacks.as_ref()?;
         (!known.stacks.is_empty()).then_some(Unnamed {

@@ -11,7 +11,7 @@ use ax_wire::{
     trace::{Exemplar, MAX_TRACE_EVENTS, RecordedTrace, Why, is_sampled},
 };
 
-use crate::{recorder, source};
+use crate::{recorder, source, task_type};
 
 /// An event is recorded a little after its time: the newest are left for the next look.
 const SETTLES_NS: u64 = 100_000_000;
@@ -147,6 +147,7 @@ fn row(ended: &Ended<'_>, trace: &RecordedTrace) -> JobRow {
         job_type: name.map_or_else(String::new, |name| name.name.clone()),
         lane: name.and_then(|name| name.lane.clone()),
         trace: Some(ended.trace),
+        place: name.and_then(place),
         parent: own().find_map(|event| event.parent),
         state: state(ended.event.kind),
         age_ns: trace.at_mono_ns.saturating_sub(ended.event.at_mono_ns),
@@ -158,6 +159,11 @@ fn row(ended: &Ended<'_>, trace: &RecordedTrace) -> JobRow {
         run_ns: ended.event.length_ns,
         ..JobRow::default()
     }
+}
+
+/// Where jobs of this type were first submitted.
+fn place(of: &RecordedName) -> Option<String> {
+    task_type::find(of.kind, of.lane.as_deref(), &of.name)?.place_text()
 }
 
 fn state(kind: RecordedKind) -> JobState {

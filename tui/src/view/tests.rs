@@ -3,6 +3,8 @@
 //! A snapshot holds the text of a screen and below it every run of cells that is coloured, bold or reversed, with its row
 //! and column. Dim cells (headings, rules, axes) are left out of that list to keep it readable.
 
+mod asked;
+
 use std::fmt::Write as _;
 
 use jiff::tz::TimeZone;

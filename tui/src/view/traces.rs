@@ -220,7 +220,7 @@ impl Screen<'_> {
 
     /// One trace alone.
     pub fn trace(&self, _: &ServiceView, area: Rect, buf: &mut Buffer) {
-        let room = usize::from(area.height.saturating_sub(4));
+        let room = usize::from(area.height.saturating_sub(5));
         let first = self.app.first_line(Panel::Trace, room);
         self.waterfall_panel(self.app.looks.trace, first, area, buf);
     }

@@ -1,7 +1,7 @@
 //! A trace drawn in cells: light where a job waits in its queue, hatched where it awaits, solid where it is polled, red
 //! where an attempt failed, and across it the stalls that hit it.
 
-use ax_wire::{TraceId, trace::TraceView};
+use ax_wire::{TraceId, trace::TraceView, view::StallView};
 use ratatui::{
     buffer::Buffer,
     layout::{Position, Rect},
@@ -42,9 +42,17 @@ impl Screen<'_> {
         let waterfall = self.app.waterfall(view);
         let (about, tone) = about(view, &waterfall, &self.app.zone);
         self.text(inner, 0, &format!(" {about}"), tone, buf);
+        let stuck = stuck(
+            self.app.view().map_or(&[][..], |view| &view.stalls),
+            &waterfall,
+        );
+        let stuck_rows = u16::from(stuck.is_some());
+        if let Some(stuck) = stuck {
+            self.text(inner, 1, &format!(" {stuck}"), Tone::Critical, buf);
+        }
         let rows = Rect {
-            y: inner.y + 1,
-            height: inner.height.saturating_sub(2),
+            y: inner.y + 1 + stuck_rows,
+            height: inner.height.saturating_sub(2 + stuck_rows),
             ..inner
         };
         let shown = waterfall.rows.iter().skip(first);
@@ -70,7 +78,7 @@ impl Screen<'_> {
             String::new()
         };
         let legend = format!(
-            " {more}─ held  ░ queued  ▒ awaits (or polls under 5 ms)  █ poll  ▓ worker stuck"
+            " {more}─ held  ░ queued  ▒ awaits (or polls under 5 ms)  █ poll  ╎ worker stuck"
         );
         self.text(
             inner,
@@ -117,8 +125,8 @@ impl Screen<'_> {
             let to = (cell_of(span.end_unix_ns).ceil() as u16).max(from + 1);
             for x in from.min(at.width.saturating_sub(1))..to.min(at.width) {
                 if let Some(cell) = buf.cell_mut(Position::new(at.x + x, at.y)) {
-                    // A stall is laid over what it hit, which stays to be seen where the poll was its own.
-                    if span.piece == Piece::Stall && cell.symbol() == "█" {
+                    // A stall goes across: what it hit stays to be seen.
+                    if span.piece == Piece::Stall && cell.symbol() != " " {
                         cell.set_style(style);
                         continue;
                     }
@@ -152,10 +160,33 @@ impl Screen<'_> {
             Piece::Run => ("▒", Tone::Plain),
             Piece::FailedRun => ("▒", Tone::Critical),
             Piece::Poll | Piece::LongPoll => ("█", Tone::Plain),
-            Piece::Stall => ("▓", Tone::Critical),
+            Piece::Stall => ("╎", Tone::Critical),
         };
         (symbol, self.theme.style(tone))
     }
+}
+
+/// The stalls that hit it, in words: `worker 0 was stuck for 412 ms in render_pdf`.
+fn stuck(stalls: &[StallView], waterfall: &Waterfall) -> Option<String> {
+    let hit = stalls.iter().filter(|stall| {
+        let end = stall.began_unix_ns.saturating_add(stall.stall.length_ns);
+        stall.began_unix_ns < waterfall.to_unix_ns && end > waterfall.from_unix_ns
+    });
+    let told = hit.map(|stall| {
+        let worker = stall.stall.worker;
+        let worker = worker.map_or_else(
+            || "a thread".to_owned(),
+            |worker| format!("worker {worker}"),
+        );
+        let held = stall.stall.task.as_ref();
+        let held = held.map_or_else(String::new, |task| format!(" in {}", task.name));
+        format!(
+            "{worker} was stuck for {}{held}",
+            duration(stall.stall.length_ns)
+        )
+    });
+    let told: Vec<_> = told.take(3).collect();
+    (!told.is_empty()).then(|| printable(&format!("╎ {}", told.join(", "))))
 }
 
 /// When it began, how long it is, and what is not known of it.

@@ -13,7 +13,7 @@ use ax_wire::{LatencyHistogram, query::Compared};
 use ratatui::{buffer::Buffer, layout::Rect};
 
 use crate::{
-    format::{duration, maybe_duration},
+    format::{UNKNOWN, duration},
     theme::{Theme, Tone},
 };
 
@@ -92,7 +92,8 @@ impl HistogramView<'_> {
         } else {
             ("", Tone::Plain)
         };
-        let (now, longer) = (maybe_duration(now), maybe_duration(longer));
+        let shown = |ns: Option<u64>| ns.map_or_else(|| UNKNOWN.to_owned(), fine);
+        let (now, longer) = (shown(now), shown(longer));
         put(
             row,
             &format!("{name:<7}{now:>9}{longer:>9} {sign}"),
@@ -116,7 +117,7 @@ impl HistogramView<'_> {
         let largest = steps.rows.iter().map(|row| row.lately.max(row.longer));
         let largest = largest.fold(f64::MIN_POSITIVE, f64::max);
         for (y, row) in (area.top()..area.bottom()).zip(&steps.rows) {
-            let label = format!("≤ {:>7} ", duration(row.up_to_us * 1_000));
+            let label = format!("≤ {:>7} ", fine(row.up_to_us * 1_000));
             buf.set_stringn(
                 area.x,
                 y,
@@ -144,6 +145,15 @@ impl HistogramView<'_> {
             let style = self.theme.style(Tone::Plain);
             buf.set_stringn(left + width, y, share, usize::from(SHARE), style);
         }
+    }
+}
+
+/// A duration that may be far below a millisecond.
+fn fine(ns: u64) -> String {
+    if ns < 1_000_000 {
+        format!("{} us", ns / 1_000)
+    } else {
+        duration(ns)
     }
 }
 

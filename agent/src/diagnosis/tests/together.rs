@@ -162,10 +162,8 @@ fn a_day_takes_no_more_memory_than_its_second_hour() {
         }
     }
     let [bytes, open, before] = first.expect("more than two hours");
-    println!(
-        "{bytes} bytes of history, {open} findings, {marks} marks, {before} seconds of before"
-    );
-    assert!(open > 1 && marks > 10 && before > 10);
+    println!("{bytes} bytes of history, {open} findings, {before} seconds of before");
+    assert!(open > 1 && before > 10);
 }
 
 /// F99: how the instance before did stands beside the verdict, and whether it was another build.
