@@ -55,7 +55,7 @@ fn svg(buffer: &Buffer, palette: Palette) -> String {
     );
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"'DejaVu Sans Mono', \
-         Menlo, Consolas, monospace\" font-size=\"{FONT}\" xml:space=\"preserve\">\n\
+         Menlo, Consolas, monospace\" font-size=\"{FONT}\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"{ground}\"/>\n"
     );
     let rows = buffer.content().chunks(usize::from(buffer.area.width));
@@ -63,16 +63,39 @@ fn svg(buffer: &Buffer, palette: Palette) -> String {
         let mut x = 0;
         for run in row.chunk_by(|a, b| look(a) == look(b) && is_block(a) == is_block(b)) {
             let text: String = run.iter().map(Cell::symbol).collect();
-            let reversed = run[0].modifier.contains(Modifier::REVERSED);
-            if !text.trim().is_empty() || reversed {
-                let (paper, fill) = if reversed {
-                    (Some(ink), ground)
-                } else {
-                    (None, ink)
-                };
-                draw_run(&mut svg, (x, y), run.len(), &text, &run[0], paper, fill);
+            let cell = &run[0];
+            let (left, top) = (x as f64 * CELL.0, y as f64 * CELL.1);
+            let reversed = cell.modifier.contains(Modifier::REVERSED);
+            if reversed {
+                let paper = format!("fill=\"{}\"", hex(cell.fg, ink));
+                let size = (run.len() as f64 * CELL.0, CELL.1);
+                rectangle(&mut svg, (left, top), size, &paper);
             }
-            x += run.len();
+            let has = |modifier, attribute| {
+                if cell.modifier.contains(modifier) {
+                    attribute
+                } else {
+                    ""
+                }
+            };
+            let run = Run {
+                left,
+                top,
+                text: &text,
+                fill: if reversed {
+                    ground.to_owned()
+                } else {
+                    hex(cell.fg, ink)
+                },
+                opacity: has(Modifier::DIM, " opacity=\"0.6\""),
+                bold: has(Modifier::BOLD, " font-weight=\"bold\""),
+            };
+            if is_block(cell) {
+                run.bars(&mut svg);
+            } else {
+                run.words(&mut svg);
+            }
+            x += text.chars().count();
         }
     }
     svg.push_str("</svg>\n");
@@ -87,59 +110,64 @@ fn is_block(cell: &Cell) -> bool {
     matches!(cell.symbol().chars().next(), Some('▁'..='█'))
 }
 
-fn draw_run(
-    svg: &mut String,
-    (x, y): (usize, usize),
-    length: usize,
-    text: &str,
-    cell: &Cell,
-    paper: Option<&str>,
-    fill: &str,
-) {
-    let (left, top) = (x as f64 * CELL.0, y as f64 * CELL.1);
-    let width = length as f64 * CELL.0;
-    if let Some(paper) = paper {
-        let _ = writeln!(
-            svg,
-            "<rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{}\" fill=\"{paper}\"/>",
-            CELL.1
-        );
-    }
-    let fill = match cell.fg {
+/// Cells of one look, side by side.
+struct Run<'a> {
+    left: f64,
+    top: f64,
+    text: &'a str,
+    fill: String,
+    opacity: &'static str,
+    bold: &'static str,
+}
+
+fn hex(colour: Color, otherwise: &str) -> String {
+    match colour {
         Color::Rgb(red, green, blue) => format!("#{red:02x}{green:02x}{blue:02x}"),
-        _ => fill.to_owned(),
-    };
-    let opacity = if cell.modifier.contains(Modifier::DIM) {
-        " opacity=\"0.6\""
-    } else {
-        ""
-    };
-    if is_block(cell) {
-        // Bars as rectangles: fonts leave gaps between blocks.
-        for (at, symbol) in text.chars().enumerate() {
-            let eighths = f64::from(symbol as u32 - '▁' as u32 + 1);
-            let high = CELL.1 * eighths / 8.0;
-            let (left, top) = (left + at as f64 * CELL.0, top + CELL.1 - high);
-            let _ = writeln!(
-                svg,
-                "<rect x=\"{left:.1}\" y=\"{top:.2}\" width=\"{:.1}\" height=\"{high:.2}\" fill=\"{fill}\"{opacity}/>",
-                CELL.0 + 0.1
-            );
-        }
-        return;
+        _ => otherwise.to_owned(),
     }
-    let bold = if cell.modifier.contains(Modifier::BOLD) {
-        " font-weight=\"bold\""
-    } else {
-        ""
-    };
-    let text = text
-        .replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;");
+}
+
+fn rectangle(svg: &mut String, (left, top): (f64, f64), (width, height): (f64, f64), fill: &str) {
     let _ = writeln!(
         svg,
-        "<text x=\"{left:.1}\" y=\"{:.1}\" textLength=\"{width:.1}\" fill=\"{fill}\"{bold}{opacity}>{text}</text>",
-        top + CELL.1 * 0.76
+        "<rect x=\"{left:.1}\" y=\"{top:.2}\" width=\"{width:.1}\" height=\"{height:.2}\" {fill}/>"
     );
+}
+
+impl Run<'_> {
+    /// Bars as rectangles: fonts leave gaps between blocks.
+    fn bars(&self, svg: &mut String) {
+        for (at, symbol) in self.text.chars().enumerate() {
+            let eighths = f64::from(symbol as u32 - '▁' as u32 + 1);
+            let height = CELL.1 * eighths / 8.0;
+            let place = (self.left + at as f64 * CELL.0, self.top + CELL.1 - height);
+            let fill = format!("fill=\"{}\"{}", self.fill, self.opacity);
+            rectangle(svg, place, (CELL.0 + 0.1, height), &fill);
+        }
+    }
+
+    /// Word by word, each where it stands: what draws the picture may make one blank of several.
+    fn words(&self, svg: &mut String) {
+        let mut at = 0;
+        for word in self.text.split(' ') {
+            let length = word.chars().count();
+            if length > 0 {
+                let word = word
+                    .replace('&', "&amp;")
+                    .replace('<', "&lt;")
+                    .replace('>', "&gt;");
+                let _ = writeln!(
+                    svg,
+                    "<text x=\"{:.1}\" y=\"{:.1}\" textLength=\"{:.1}\" fill=\"{}\"{}{}>{word}</text>",
+                    self.left + at as f64 * CELL.0,
+                    self.top + CELL.1 * 0.76,
+                    length as f64 * CELL.0,
+                    self.fill,
+                    self.bold,
+                    self.opacity
+                );
+            }
+            at += length + 1;
+        }
+    }
 }

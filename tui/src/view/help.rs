@@ -8,8 +8,9 @@ use crate::{app::App, screens::Panel, theme::Tone};
 /// What the figures mean, where their names do not say it all.
 const NOTES: &[&str] = &[
     "lag: the largest of schedule lag, timer lag and a stall's age (T 50, S 250 ms)",
-    "under the charts: ^ start, B build, L limit, R rules, A alert began, a ended, V verdict, S snapshot, T load step, C control",
-    "mouse: click a row, heading, tab or chart; once more on a row opens it; drag over a chart zooms",
+    "under the charts: A an alert began, a ended, S snapshot, V verdict, L limit,",
+    "  C control, R rules, B another build, ^ start, T a step of a load session",
+    "mouse: click a row (twice opens it), a heading, a tab, a chart; drag there zooms",
     "a filter's terms must all hold; a figure may have a unit: ns us ms s m h",
     "- is unknown (some needs tokio_unstable); dropped: lost before this screen",
 ];

@@ -117,7 +117,14 @@ impl Widget for &Chart<'_> {
                 width: to - from + 1,
                 ..area
             };
-            buf.set_style(pointed, Theme::selection());
+            // Above the bars: a bar that is turned into its opposite would look like none.
+            for position in pointed.positions() {
+                if let Some(cell) = buf.cell_mut(position)
+                    && !EIGHTHS[1..].contains(&cell.symbol())
+                {
+                    cell.set_style(Theme::selection());
+                }
+            }
         }
     }
 }
