@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 pub struct RetryBudget {
     /// 1 to [`MAX_BUDGET`]: out of range it is taken as the nearest bound.
     pub retries: u32,
-    /// The window.
+    /// The window, which slides. One of no length bounds nothing.
     pub window: Duration,
 }
 

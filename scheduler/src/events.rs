@@ -24,6 +24,9 @@ use crate::{JobState, cell::Header, guard, time};
 /// Events that a listener may be behind before it loses the oldest, unless set: about 200 bytes each.
 pub const DEFAULT_EVENT_CAPACITY: usize = 1024;
 
+/// Most events that a listener may be behind: their places, 32 MB, are taken by the first listener.
+pub const MAX_EVENT_CAPACITY: usize = 1 << 20;
+
 /// Events of one lane that may wait to be told; beyond it they are lost and counted. Reached only where a thread is
 /// stopped while it tells.
 pub(crate) const OUTBOX: usize = 65_536;
@@ -208,8 +211,7 @@ impl Listeners {
         Self {
             count: Arc::new(AtomicUsize::new(usize::from(sink.is_some()))),
             sink,
-            // Tokio's bound; a power of two is made of it.
-            capacity: capacity.clamp(1, usize::MAX / 4),
+            capacity: capacity.clamp(1, MAX_EVENT_CAPACITY),
             channel: OnceLock::new(),
             lost: AtomicU64::new(0),
         }

@@ -14,7 +14,7 @@ use ax_probe::trace;
 use ax_wire::{JobId, recorder::RecordedKind};
 
 use crate::{
-    JobContext, JobHandle, Lane, Retry, SubmitError,
+    JobContext, JobHandle, Lane, MAX_DELAY, Retry, SubmitError,
     body::{Again, Body, Once},
     cell::{Header, Job, JobCell},
     hub::Submission,
@@ -109,9 +109,9 @@ impl<'a, B> JobBuilder<'a, B> {
     }
 
     /// Not before so long from now. Meanwhile it waits and holds no slot. Combined with dependencies, both must hold.
-    /// At most [`MAX_DELAY`](crate::MAX_DELAY), to which a longer one is shortened.
+    /// At most [`MAX_DELAY`], to which a longer one is shortened.
     pub fn delay(mut self, delay: Duration) -> Self {
-        self.extras().delay = delay;
+        self.extras().delay = delay.min(MAX_DELAY);
         self
     }
 
@@ -125,14 +125,15 @@ impl<'a, B> JobBuilder<'a, B> {
     /// ([`JobError::Dependency`](crate::JobError::Dependency)). Called again, it adds.
     ///
     /// A name that never comes is waited for until the scheduler ends; [`Scheduler::page`](crate::Scheduler::page) says
-    /// who waits for what.
+    /// who waits for what. After no jobs at all means at once.
     pub fn after<D: Into<Dependency>>(mut self, jobs: impl IntoIterator<Item = D>) -> Self {
         let jobs = jobs.into_iter().map(Into::into);
         self.extras().after.extend(jobs);
         self
     }
 
-    /// Once one of its dependencies has succeeded, instead of all; it is cancelled when all have failed.
+    /// Once one of its dependencies has succeeded, instead of all; it is cancelled when all have failed. It goes for those
+    /// given by [`Self::after`] as well: a job has one rule. Of no jobs at all means at once.
     pub fn after_any<D: Into<Dependency>>(mut self, jobs: impl IntoIterator<Item = D>) -> Self {
         self.extras().any = true;
         self.after(jobs)

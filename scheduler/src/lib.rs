@@ -161,7 +161,7 @@ pub use downstream::{
     Downstream, InjectionNotAllowed, MAX_CALLERS, MAX_DOWNSTREAMS, MAX_OLDEST, downstream,
 };
 pub use error::{DuplicateHandler, JobError, LaneError, SubmitError};
-pub use events::{DEFAULT_EVENT_CAPACITY, JobEvent, JobEventKind, JobEvents};
+pub use events::{DEFAULT_EVENT_CAPACITY, JobEvent, JobEventKind, JobEvents, MAX_EVENT_CAPACITY};
 pub use handle::JobHandle;
 pub use handler::HandlerBody;
 pub use hub::{DEFAULT_REMEMBER, DEFAULT_REMEMBER_COUNT};

@@ -27,11 +27,13 @@ impl Lane {
     ///
     /// # Errors
     ///
-    /// [`SubmitError::NoRuntime`] outside a runtime.
+    /// [`SubmitError::NoRuntime`] where the scheduler has no runtime. It is that runtime which keeps the schedule, wherever
+    /// this is called.
     ///
     /// # Panics
     ///
-    /// When `period` is zero, and where the runtime has no time driver.
+    /// When `period` is zero. In a runtime without a time driver the task that keeps the schedule panics instead, and no run
+    /// ever comes.
     ///
     /// # Examples
     ///
@@ -59,13 +61,13 @@ impl Lane {
     {
         let place = Location::caller();
         assert!(!period.is_zero(), "a period of zero would never pause");
-        if tokio::runtime::Handle::try_current().is_err() {
+        let Some(runtime) = self.shared.hub.runtime.clone() else {
             return Err(SubmitError::NoRuntime);
-        }
+        };
         let (lane, name) = (self.clone(), Box::<str>::from(job_type));
         let body = Arc::new(body);
         // Plain tokio: a named task would make all runs parts of its own trace.
-        let task = tokio::spawn(async move {
+        let task = runtime.spawn(async move {
             let began = Instant::now();
             loop {
                 sleep_until(next_turn(began, period)).await;

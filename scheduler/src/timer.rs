@@ -5,10 +5,14 @@ use std::{
     future::poll_fn,
     sync::{Arc, Weak},
     task::Poll,
+    time::Duration,
 };
 
 use ax_wire::JobId;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep},
+};
 use tokio_util::time::{DelayQueue, delay_queue};
 
 use crate::{JobError, backoff::MAX_DELAY, cell::Job, guard, hub::Hub, time};
@@ -41,6 +45,8 @@ pub(crate) struct Timer {
     /// Gone when all jobs of the scheduler are.
     hub: Weak<Hub>,
     left: bool,
+    /// What tokio says where the runtime has no timers. Asked once: a queue that met it would be of no use afterwards.
+    no_time: Option<Box<str>>,
 }
 
 impl Timer {
@@ -53,11 +59,13 @@ impl Timer {
             keys: HashMap::new(),
             hub,
             left: false,
+            no_time: None,
         };
         (sender, timer)
     }
 
     pub(crate) async fn run(mut self) {
+        self.no_time = guard::catch(|| drop(sleep(Duration::ZERO))).err();
         loop {
             // The queue is asked only while it holds something: an empty one is always ready.
             let next = poll_fn(|cx| {
@@ -92,17 +100,14 @@ impl Timer {
     }
 
     fn wake_at(&mut self, due: Due, at_ns: u64) {
+        if let Some(message) = &self.no_time {
+            return Hub::withdraw(&*due.job, JobError::Panicked(message.clone()));
+        }
         let id = due.job.header().id;
-        let job = Arc::clone(&due.job);
         let delay = time::between(time::now_ns(), at_ns).min(MAX_DELAY);
-        // Without the runtime's time driver this panics, with a message that says so: the job gets it.
-        match guard::catch(|| self.queue.insert_at(due, Instant::now() + delay)) {
-            Ok(key) => {
-                if let Some(before) = self.keys.insert(id, key) {
-                    self.queue.remove(&before);
-                }
-            }
-            Err(message) => Hub::withdraw(&*job, JobError::Panicked(message)),
+        let key = self.queue.insert_at(due, Instant::now() + delay);
+        if let Some(before) = self.keys.insert(id, key) {
+            self.queue.remove(&before);
         }
     }
 }

@@ -275,6 +275,20 @@ async fn listeners_cannot_hold_up_the_scheduler() {
     assert_eq!(listener.lost(), 3 * (3 + submits) - 16);
 }
 
+/// F14, bad input: the nearest number of events that can be.
+#[tokio::test(start_paused = true)]
+async fn absurd_event_capacities_are_bounded() {
+    for (asked, kept) in [(0, 1), (usize::MAX, 3)] {
+        let ax = Scheduler::builder().event_capacity(asked).build();
+        let mut listener = ax.subscribe();
+        let job = ax.job("job", |_| async { Ok::<_, Infallible>(()) });
+        job.submit().expect("room").await.expect("success");
+        sleep(SECOND).await;
+        listener.next().await.expect("an event");
+        assert_eq!(listener.lost(), 3 - kept);
+    }
+}
+
 /// F4: pages of a large backlog, of each state, in the order of the queue. The time is a class, not a figure.
 #[tokio::test]
 async fn a_page_costs_the_same_however_many_there_are() {

@@ -7,7 +7,10 @@ use std::{
 };
 
 use ax_scheduler::{JobContext, Lane, Periodic, Scheduler, SubmitError};
-use tokio::time::{Instant, sleep};
+use tokio::{
+    runtime::Builder,
+    time::{Instant, sleep},
+};
 
 const PERIOD: Duration = Duration::from_secs(10);
 
@@ -106,16 +109,36 @@ async fn a_full_lane_costs_turns_and_a_closed_one_ends_the_schedule() {
     assert!(format!("{periodic:?}").contains("ended: true"));
 }
 
+/// The scheduler's runtime keeps the schedule, not the one (or none) from which it was begun.
 #[test]
-fn outside_a_runtime_it_says_so() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+fn a_schedule_lives_in_the_runtime_of_its_scheduler() {
+    let runtime = Builder::new_current_thread()
         .enable_all()
+        .start_paused(true)
         .build();
     let runtime = runtime.expect("builds");
     let ax = Scheduler::builder()
         .runtime(runtime.handle().clone())
         .build();
     let lane = ax.lane("sync").open().expect("opens");
+    let begin = || {
+        lane.periodic("sync", PERIOD, |_: JobContext| async {
+            Ok::<_, io::Error>(())
+        })
+    };
+    let outside = begin();
+    let elsewhere = Builder::new_current_thread().build().expect("builds");
+    let inside_another = elsewhere.block_on(async { begin() });
+    drop(elsewhere);
+    runtime.block_on(async { sleep(PERIOD * 3 + PERIOD / 2).await });
+    assert_eq!(lane.counts().counters.succeeded_total, 6);
+    drop((outside, inside_another));
+    runtime.block_on(ax.shutdown());
+}
+
+#[test]
+fn without_a_runtime_it_says_so() {
+    let lane = Scheduler::new().lane("sync").open().expect("opens");
     let refused = lane.periodic("sync", PERIOD, |_: JobContext| async {
         Ok::<_, io::Error>(())
     });

@@ -12,7 +12,8 @@ use std::{
 };
 
 use ax_scheduler::{
-    Backoff, JobContext, JobError, JobState, Lane, Preset, Retry, RetryBudget, Scheduler, WaitKind,
+    Backoff, JobContext, JobError, JobState, Lane, MAX_DELAY, Preset, Retry, RetryBudget,
+    Scheduler, WaitKind,
 };
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
@@ -138,6 +139,9 @@ async fn absurd_times_are_bounded() {
     let failing = job.retry(backoff.retries(u32::MAX)).submit().expect("room");
     sleep(SECOND).await;
     assert_eq!(lane.counts().waiting, 2);
+    for entry in ax.page(JobState::Waiting, 0, 2) {
+        assert_eq!(entry.wait.expect("waits").left, MAX_DELAY - SECOND);
+    }
     drop((far, failing));
     ax.shutdown().await;
     assert_eq!(lane.counts().waiting, 0);

@@ -106,6 +106,25 @@ fn a_runtime_without_time_is_named_as_the_reason() {
     assert_eq!(runtime.block_on(job).expect("ended at its first poll"), 1);
 }
 
+/// So does a job that is to wait for a time, and those that wait for other jobs only go on.
+#[test]
+fn a_delay_without_time_is_named_as_the_reason() {
+    let runtime = Builder::new_current_thread().build().expect("a runtime");
+    let ax = Scheduler::builder()
+        .runtime(runtime.handle().clone())
+        .build();
+    let job = || ax.job("job", |_| async { Ok::<_, Infallible>(()) });
+    let dependent = job().after(["first"]).submit().expect("room");
+    for _ in 0..2 {
+        let delayed = job().delay(Duration::from_secs(1)).submit().expect("room");
+        let error = runtime.block_on(delayed).expect_err("no timer");
+        assert!(error.to_string().contains("enable_time"), "{error}");
+    }
+    let first = job().named("first").submit().expect("room");
+    runtime.block_on(first).expect("success");
+    runtime.block_on(dependent).expect("success");
+}
+
 #[test]
 fn two_schedulers_of_one_process_have_lanes_of_their_own() {
     let runtime = current_thread();

@@ -23,6 +23,7 @@ use crate::{
         stacks::{STACKS, StackRow},
         traces::{self, TRACES},
         types::TYPES,
+        verdicts::VERDICTS,
     },
 };
 
@@ -171,8 +172,8 @@ pub static PAGES: [Page; 16] = [
         mode: Mode::Alerts,
         place: Place::Screen('7'),
         name: "Alerts",
-        help: "alerts: what fires, and what did",
-        panels: &[Panel::Alerts],
+        help: "verdicts with their evidence, and alerts: what fires, and what did",
+        panels: &[Panel::Verdicts, Panel::Alerts],
         draw: Draw::Service(|screen, view, area, buf| screen.alerts(view, area, buf)),
     },
     Page {
@@ -257,6 +258,7 @@ pub enum Panel {
     Trace,
     WorkersInFull,
     Dependencies,
+    Verdicts,
     Alerts,
     Snapshots,
     Stacks,
@@ -283,7 +285,7 @@ pub struct PanelRow {
 }
 
 /// The panels, in the order of [`Panel`].
-pub static PANELS: [PanelRow; 20] = [
+pub static PANELS: [PanelRow; 21] = [
     PanelRow {
         panel: Panel::Lanes,
         content: Content::List(&List {
@@ -397,6 +399,15 @@ pub static PANELS: [PanelRow; 20] = [
             detail: Some(dependencies::detail),
         }),
         enter: Some(App::look_around),
+    },
+    PanelRow {
+        panel: Panel::Verdicts,
+        content: Content::List(&List {
+            table: &VERDICTS,
+            rows: App::verdict_rows,
+            detail: Some(crate::view::verdicts::detail),
+        }),
+        enter: None,
     },
     PanelRow {
         panel: Panel::Alerts,

@@ -91,6 +91,19 @@ pub fn hurts(verdict: &Verdict) -> Option<String> {
     (!told.is_empty()).then(|| format!("hurts {}{more}", told.join("; ")))
 }
 
+/// What stands below its sentence in a banner with so many more lines: with one, what to do; with two, who did it and who
+/// is hurt before that.
+pub fn below(verdict: &Verdict, lines: usize) -> Vec<String> {
+    let who = verdict.culprit.as_ref().map(culprit);
+    let who: Vec<_> = who.into_iter().chain(hurts(verdict)).collect();
+    let who = who.into_iter().filter(|said| !said.is_empty());
+    let who = who.collect::<Vec<_>>().join("   ");
+    let next = verdict.next_steps.first();
+    let next = next.map(|step| format!("next: {}   (7: evidence)", printable(step)));
+    let who = Some(who).filter(|who| !who.is_empty() && lines > 1);
+    who.into_iter().chain(next).take(lines).collect()
+}
+
 /// `longest poll 412.0 ms (against 50.0 ms)`.
 pub fn because(evidence: &Evidence) -> String {
     // CPUs are counted, too, and are seldom whole ones.
@@ -109,4 +122,50 @@ pub fn because(evidence: &Evidence) -> String {
 /// `cpu-starvation needs 3 s of figures, and has 1`.
 pub fn unsure(unsure: &Unsure) -> String {
     printable(&format!("{} needs {}", unsure.id, unsure.needs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn what_follows_from_a_cause_is_no_cause_of_its_own() {
+        let view = fixture::diagnosed();
+        assert_eq!(view.diagnosis.verdicts.len(), 2);
+        let causes: Vec<_> = causes(&view).map(name).collect();
+        assert_eq!(causes, ["blocking-call"]);
+        assert_eq!(super::causes(&fixture::diagnosed_healthy()).count(), 0);
+    }
+
+    /// F98: `hurts GET /invoice: 38 affected, p99 18 -> 430 ms`.
+    #[test]
+    fn a_banner_has_who_did_it_who_is_hurt_and_what_to_do() {
+        let view = fixture::diagnosed();
+        let cause = causes(&view).next().expect("has one");
+        assert_eq!(
+            below(cause, 2),
+            [
+                "started src/pdf.rs:88   at pdf::convert   job 7   hurts GET /invoice: 38 affected, p99 18 ms -> 430 ms",
+                "next: use `tokio::process` in place of `std::process`   (7: evidence)",
+            ]
+        );
+        assert_eq!(below(cause, 1).len(), 1);
+        assert!(below(cause, 1)[0].starts_with("next: "));
+        assert_eq!(below(cause, 0), Vec::<String>::new());
+    }
+
+    #[test]
+    fn figures_have_units_and_cpus_may_be_broken() {
+        let view = fixture::diagnosed();
+        let first = &view.diagnosis.verdicts[0].evidence[0];
+        assert_eq!(because(first), "longest poll 412.0 ms (against 50.0 ms)");
+        let cpus = Evidence {
+            what: "CPUs used".to_owned(),
+            value: 1.6,
+            against: Some(2.0),
+            unit: Unit::Count,
+        };
+        assert_eq!(because(&cpus), "CPUs used 1.6 (against 2)");
+    }
 }

@@ -72,7 +72,8 @@ impl SchedulerBuilder {
     }
 
     /// Events that a listener ([`Scheduler::subscribe`]) may be behind before it loses the oldest:
-    /// [`DEFAULT_EVENT_CAPACITY`] unless set, rounded up to a power of two.
+    /// [`DEFAULT_EVENT_CAPACITY`] unless set, 1 to [`MAX_EVENT_CAPACITY`](crate::MAX_EVENT_CAPACITY) (out of range it is
+    /// taken as the nearest bound), rounded up to a power of two.
     pub fn event_capacity(mut self, events: usize) -> Self {
         self.event_capacity = events;
         self

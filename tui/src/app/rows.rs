@@ -2,16 +2,23 @@
 
 use std::borrow::Cow;
 
-use ax_wire::view::{DownstreamView, LaneView, TypeView};
+use ax_wire::{
+    verdict::VerdictId,
+    view::{DownstreamView, LaneView, TypeView},
+};
 
 use super::App;
-use crate::view::{
-    alerts::AlertRow,
-    evidence::{EvidenceRow, evidence_rows},
-    routes::{RouteRow, route_rows},
-    services::ServiceRow,
-    snapshots::SnapshotRow,
-    stacks::{StackRow, stack_rows},
+use crate::{
+    verdict,
+    view::{
+        alerts::AlertRow,
+        evidence::{EvidenceRow, evidence_rows},
+        routes::{RouteRow, route_rows},
+        services::ServiceRow,
+        snapshots::SnapshotRow,
+        stacks::{StackRow, stack_rows},
+        verdicts::VerdictRow,
+    },
 };
 
 /// Rows that stand in the state as they are, or are made of it.
@@ -46,6 +53,21 @@ impl App {
             shown: Some(summary.instance) == self.shown,
         });
         services.collect()
+    }
+
+    pub fn verdict_rows(&self) -> Rows<'_, VerdictRow> {
+        let Some(view) = self.view() else {
+            return Vec::new().into();
+        };
+        let causes: Vec<_> = verdict::causes(view).map(std::ptr::from_ref).collect();
+        let rows = view.diagnosis.verdicts.iter().map(|verdict| VerdictRow {
+            follows: verdict.id != VerdictId::Healthy
+                && !causes.contains(&std::ptr::from_ref(verdict)),
+            verdict: verdict.clone(),
+            now_unix_ns: self.world.now_unix_ns,
+            zone: self.zone.clone(),
+        });
+        rows.collect()
     }
 
     pub fn alert_rows(&self) -> Rows<'_, AlertRow> {

@@ -1,16 +1,17 @@
-//! Alerts: what fires, and the history of what did.
+//! Verdicts with their evidence, and alerts: what fires, and the history of what did.
 
 use ax_wire::{alert::Alert, view::ServiceView};
 use jiff::tz::TimeZone;
 use ratatui::{
     buffer::Buffer,
     layout::{
+        Constraint,
         HorizontalAlignment::{Left, Right},
-        Rect,
+        Layout, Rect,
     },
 };
 
-use super::Screen;
+use super::{Screen, overview::table_rows, verdicts::VERDICTS};
 use crate::{
     format::{age, maybe_time_of_day, printable, time_of_day},
     list::Detail,
@@ -138,9 +139,29 @@ pub static ALERTS: Table<AlertRow> = Table {
     ],
 };
 
+/// A rule, a sentence of two lines, and a line or two for each kind of evidence.
+const MOST_EVIDENCE_ROWS: u16 = 12;
+
 impl Screen<'_> {
-    pub fn alerts(&self, _: &ServiceView, area: Rect, buf: &mut Buffer) {
-        self.history(Panel::Alerts, None, area, buf);
+    /// The verdicts and the evidence for one above, the alerts below.
+    pub fn alerts(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
+        let verdicts = table_rows(view.diagnosis.verdicts.len()).min(area.height / 4);
+        let evidence = if view.diagnosis.verdicts.is_empty() {
+            0
+        } else {
+            (area.height / 3).min(MOST_EVIDENCE_ROWS)
+        };
+        let [verdicts, evidence, alerts] = Layout::vertical([
+            Constraint::Length(verdicts),
+            Constraint::Length(evidence),
+            Constraint::Fill(1),
+        ])
+        .areas(area);
+        self.list(Panel::Verdicts, VERDICTS.title, verdicts, buf);
+        if evidence.height > 0 {
+            self.verdict_evidence(evidence, buf);
+        }
+        self.history(Panel::Alerts, None, alerts, buf);
     }
 }
 

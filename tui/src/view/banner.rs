@@ -1,5 +1,6 @@
 //! The sentences that tell healthy from not, and why.
 
+use ax_wire::verdict::Verdict;
 use ratatui::{
     buffer::Buffer,
     layout::{Margin, Rect},
@@ -7,11 +8,13 @@ use ratatui::{
     widgets::{Paragraph, Widget, Wrap},
 };
 
-use super::Screen;
+use super::{Screen, Size};
 use crate::{
     app::Pace,
-    headline::{self, Severity},
+    headline::{self, Headline, Severity},
+    screens::Mode,
     theme::Tone,
+    verdict,
 };
 
 impl Screen<'_> {
@@ -28,7 +31,7 @@ impl Screen<'_> {
         if let Some(ended) = app.demo.as_ref().and_then(|demo| demo.ended.as_ref()) {
             headlines.insert(0, headline::of_dead_demo(ended));
         }
-        let lines: Vec<Line> = headlines
+        let mut lines: Vec<Line> = headlines
             .iter()
             .zip(std::iter::once(frozen).chain(std::iter::repeat("")))
             .map(|(headline, frozen)| {
@@ -37,10 +40,41 @@ impl Screen<'_> {
                 Line::styled(format!("{frozen}{label}  {}", headline.sentence), style)
             })
             .collect();
+        // What a cause needs beside its sentence stands before what else is wrong.
+        if let Some(cause) = self.cause_first(&headlines) {
+            let style = self.theme.style(Tone::Plain);
+            let more = verdict::below(cause, usize::from(area.height).saturating_sub(1));
+            let more = more.into_iter().map(|line| Line::styled(line, style));
+            lines.splice(1..1, more);
+        }
         let inset = area.inner(Margin::new(u16::from(area.width > 1), 0));
         Paragraph::new(lines)
             .wrap(Wrap { trim: true })
             .render(inset, buf);
+    }
+
+    /// The likeliest cause, where the banner begins with it.
+    fn cause_first(&self, headlines: &[Headline]) -> Option<&Verdict> {
+        let view = self.app.view()?;
+        let cause = verdict::causes(view).next()?;
+        let first = headlines.first()?;
+        let is_first = first.sentence == verdict::headline(cause, view.at_unix_ns).sentence;
+        is_first.then_some(cause)
+    }
+
+    /// What the banner takes: a cause has a sentence, who did it and who is hurt, and what to do.
+    pub(super) fn banner_rows(&self, size: Size) -> u16 {
+        let cause = || {
+            self.app
+                .view()
+                .and_then(|view| verdict::causes(view).next())
+        };
+        match (self.app.mode, size) {
+            // The help page needs the whole screen, and is read for a moment.
+            (Mode::Help, _) => 0,
+            (_, Size::Wide) if cause().is_some() => 3,
+            _ => 2,
+        }
     }
 }
 

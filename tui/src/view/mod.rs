@@ -39,6 +39,7 @@ pub mod stacks;
 mod tabs;
 pub mod traces;
 pub mod types;
+pub mod verdicts;
 mod waterfall;
 mod workers;
 mod workers_in_full;
@@ -138,7 +139,7 @@ impl Screen<'_> {
         }
         let [header, banner, body, footer] = Layout::vertical([
             Constraint::Length(1),
-            Constraint::Length(banner_rows(self.app.mode)),
+            Constraint::Length(self.banner_rows(size)),
             Constraint::Fill(1),
             Constraint::Length(1),
         ])
@@ -155,14 +156,6 @@ impl Screen<'_> {
             // What is not of now must not look as if it were.
             buf.set_style(body, Theme::faded());
         }
-    }
-}
-
-/// The help page needs the whole screen, and is read for a moment.
-fn banner_rows(mode: Mode) -> u16 {
-    match mode {
-        Mode::Help => 0,
-        _ => 2,
     }
 }
 

@@ -3,7 +3,7 @@
 //! TLS would bring a cryptography library and the certificates of the world into an agent that is to stay small; a pager
 //! that wants `https` is reached through `exec` and a program of the host's such as curl, or through a relay on it.
 
-use std::{fmt, time::Duration};
+use std::{fmt, pin::pin, time::Duration};
 
 use http_body_util::Full;
 use hyper::{
@@ -163,11 +163,13 @@ async fn send(webhook: &Webhook, body: Bytes) -> Result<StatusCode, Failed> {
     let request = request
         .body(Full::new(body))
         .map_err(|error| Failed::ForGood(format!("it cannot be sent: {error}")))?;
-    // Both at once: the request moves only while the connection is polled, and with the answer both are dropped.
+    // Both at once: the request moves only while the connection is polled. A server that answers and closes at once ends
+    // the connection with the answer waiting.
+    let mut asked = pin!(sender.send_request(request));
     let answered = tokio::select! {
-        answered = sender.send_request(request) => answered,
+        answered = &mut asked => answered,
         closed = connection => match closed {
-            Ok(()) => return Err(Failed::ForNow("the connection was closed".to_owned())),
+            Ok(()) => asked.await,
             Err(error) => Err(error),
         },
     };
