@@ -244,6 +244,7 @@ async fn serve_until(
             blocking_threads: BLOCKING_THREADS,
             lanes: lanes.clone(),
             partner: slowness,
+            prepared: None,
         })
     });
     let fault = fault.transpose()?;

@@ -1,7 +1,7 @@
 //! Submitting a job.
 
 use std::{
-    mem,
+    fmt, mem,
     panic::Location,
     sync::{
         Arc,
@@ -41,6 +41,17 @@ pub struct JobBuilder<'a, B> {
     extras: Option<Box<Extras>>,
     payload_bytes: u32,
     place: Option<Place>,
+}
+
+impl<B> fmt::Debug for JobBuilder<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobBuilder")
+            .field("job_type", &self.name)
+            .field("lane", &self.lane.map(Lane::name))
+            .field("priority", &self.priority)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What became of a submit with a key.

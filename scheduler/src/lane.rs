@@ -114,7 +114,7 @@ impl Lane {
     /// The last moves of the limit, oldest first: up to [`limit::MOVES_KEPT`](crate::limit::MOVES_KEPT).
     #[must_use]
     pub fn limit_moves(&self) -> Vec<LimitMove> {
-        self.shared.limit_moves()
+        self.shared.limit_moves(time::now_ns())
     }
 
     /// Begins a measurement for [`Lane::advise_limit`].

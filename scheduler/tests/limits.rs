@@ -110,6 +110,17 @@ async fn a_boost_falls_back_by_itself() {
         (13, 10, LimitReason::BoostEnded),
     ];
     assert_eq!(moves, expected);
+    // Nothing runs here that could notice the end.
+    let idle = ax.lane("idle").limit(10).open().expect("new");
+    idle.boost(30, Duration::from_secs(1)).expect("in range");
+    sleep(Duration::from_secs(2)).await;
+    let of_sample = idle.counts().limit_moves;
+    assert_eq!(of_sample.last().expect("moved").to, 10);
+    assert_eq!(idle.limit_moves(), of_sample);
+    idle.boost(20, MS).expect("in range");
+    let moves = idle.limit_moves();
+    assert_eq!(moves[..2], of_sample);
+    assert_eq!(moves.last().expect("moved").to, 12);
     let small = ax.lane("small").limit(3).open().expect("new");
     for (lane, percent, lasting) in [
         (&lane, 31, MS),

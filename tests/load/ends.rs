@@ -9,7 +9,6 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    alone,
     service::Service,
     support::{Guarded, PrivateAgent, ax_top, eventually, run_to_end},
 };
@@ -58,7 +57,6 @@ fn exit_code(child: &mut Guarded) -> Option<i32> {
 
 #[test]
 fn a_signal_a_threshold_and_a_death_leave_the_session_so_far() {
-    let _alone = alone();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = |name: &str| -> PathBuf { folder.path().join(name) };
     let mut service = Service::start();
@@ -92,7 +90,6 @@ fn a_signal_a_threshold_and_a_death_leave_the_session_so_far() {
 
 #[test]
 fn what_cannot_be_loaded_is_said_and_kept() {
-    let _alone = alone();
     let agent = PrivateAgent::start();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let run = |name: &str, arguments: &[&str], code: i32| {
@@ -141,7 +138,6 @@ fn what_cannot_be_loaded_is_said_and_kept() {
 
 #[test]
 fn a_wrapped_command_that_fails_ends_the_session() {
-    let _alone = alone();
     let service = Service::start();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let run = |name: &str, command_line: &[&str]| {

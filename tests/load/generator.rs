@@ -151,7 +151,7 @@ fn the_generator_keeps_to_its_schedule_or_says_so() {
             "--no-search",
         ]);
         command.args(["--steps", &rate.to_string(), "--warm-up", "500ms"]);
-        command.args(["--step-for", if full() { "10s" } else { "2s" }]);
+        command.args(["--step-for", if full() { "10s" } else { "1s" }]);
         let report = json(&run_to_end(&mut command, 0));
         let client = &report["session"]["steps"][0]["client"];
         let late = |quantile| quantile_ms(&client["send_error"], quantile);

@@ -275,7 +275,7 @@ pub fn diagnosed() -> ServiceView {
         ..verdict(
             VerdictId::BlockingCall,
             None,
-            "A poll of `render_pdf` slept 412 ms in the kernel for another process to end (wait4) on worker 0.",
+            "A poll of `render_pdf` slept 412 ms in the kernel (wait4) on worker 0.",
         )
     };
     let follows = verdict(

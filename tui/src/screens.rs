@@ -172,7 +172,7 @@ pub static PAGES: [Page; 16] = [
         mode: Mode::Alerts,
         place: Place::Screen('7'),
         name: "Alerts",
-        help: "verdicts with their evidence; alerts: what fires, and did",
+        help: "verdicts with evidence; alerts: what fires, and what did",
         panels: &[Panel::Verdicts, Panel::Alerts],
         draw: Draw::Service(|screen, view, area, buf| screen.alerts(view, area, buf)),
     },

@@ -30,7 +30,7 @@ impl Rule for BlockingCall {
         };
         let what = waits_in.map_or_else(
             || "in the kernel".to_owned(),
-            |waits_in| format!("in the kernel for {}", waits_in.label()),
+            |waits_in| format!("in the kernel ({})", waits_in.label()),
         );
         let sentence = format!(
             "{} slept {} {what} on {}.",

@@ -8,12 +8,16 @@ use super::{
     case::{Case, HELD, LaneCase},
     words::{duration, percent},
 };
+use crate::history::LaneSecond;
 
 /// A new job would wait for so long.
 const LONG_WAIT_S: f64 = 1.0;
 
 /// And for so many times as long as it runs.
 const TIMES_RUN: f64 = 3.0;
+
+/// Of jobs this short, a full lane ends some in each second.
+const SHORT_S: f64 = 0.3;
 
 pub(super) struct LaneSaturated;
 
@@ -31,6 +35,15 @@ impl Rule for LaneSaturated {
     }
 }
 
+/// Whether short jobs have just ceased to end: what holds the slots now is not what took its usual time, and in a moment
+/// another rule says what it is.
+fn stops(lane: &LaneCase<'_, '_>, mean_run_s: Option<f64>) -> bool {
+    let ended = |second: &LaneSecond| second.counts.finished + second.retried;
+    let newest = lane.newest().next();
+    newest.is_some_and(|newest| ended(&newest) == 0)
+        && mean_run_s.is_some_and(|run_s| run_s < SHORT_S)
+}
+
 fn check_one(case: &Case<'_>, lane: LaneCase<'_, '_>) -> Option<Finding> {
     let latest = &lane.entry.value.latest;
     let rejected = lane.per_second(|second| second.counts.rejected);
@@ -45,6 +58,9 @@ fn check_one(case: &Case<'_>, lane: LaneCase<'_, '_>) -> Option<Finding> {
         return None;
     }
     let mean_run_s = lane.mean_run_s();
+    if !paused && stops(&lane, mean_run_s) {
+        return None;
+    }
     let capacity = mean_run_s.map(|run_s| latest.limit as f64 / run_s.max(1e-6));
     let wait_s = latest.pending as f64 / ending.max(1e-3);
     let is_long =

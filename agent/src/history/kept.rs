@@ -350,7 +350,7 @@ mod tests {
         let found = store
             .trace(TraceId::new(1).expect("not zero"))
             .expect("kept");
-        assert_eq!((found.why, found.trace.events.len()), (Why::Failed, 2 + 1));
+        assert_eq!((found.why, found.trace.events.len()), (Why::Failed, 2));
         let names = found.trace.events.iter().map(|event| {
             let name = &found.trace.names[event.of.expect("named") as usize];
             name.name.as_str()
@@ -360,7 +360,7 @@ mod tests {
             mono_ns: 0,
             unix_ns: 0,
         });
-        assert_eq!((list.traces.len(), list.traces[0].unsuccessful), (1, 3));
+        assert_eq!((list.traces.len(), list.traces[0].unsuccessful), (1, 2));
     }
 
     #[test]

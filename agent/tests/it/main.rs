@@ -11,6 +11,7 @@ mod floods;
 mod full_disk;
 mod judged;
 mod now;
+mod questions;
 mod rules;
 mod rules_live;
 mod socket;

@@ -40,13 +40,18 @@ mod stuck_dependencies;
 mod throttled_database;
 mod unscheduled_stall;
 
-use std::{thread, time::Duration};
+use std::{
+    sync::mpsc::{self, SendError},
+    thread,
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use serde::Serialize;
 
 use self::number::Number;
 pub(crate) use self::scene::{Scene, Setting};
+use crate::SUBCOMMAND;
 
 /// A thing that goes wrong.
 #[derive(Serialize)]
@@ -139,19 +144,33 @@ pub(crate) fn list() -> String {
 /// A fault that waits for its time or goes on.
 pub(crate) struct Running(thread::JoinHandle<()>);
 
-/// Starts the fault of the scene.
+/// Starts the fault of the scene, and returns once it is prepared.
+///
+/// # Errors
+///
+/// It cannot be prepared, such as for want of a right.
 pub(crate) fn start(scene: Scene) -> anyhow::Result<Running> {
+    let (tell, told) = mpsc::channel();
+    let fault = scene.fault();
+    let scene = Scene {
+        prepared: Some(tell.clone()),
+        ..scene
+    };
     let thread = thread::Builder::new()
         .name("demo-fault".into())
-        .spawn(move || {
-            let fault = scene.fault();
-            match (fault.run)(&scene) {
-                Ok(()) => {}
-                Err(error) if error.is::<scene::Over>() => {}
-                Err(error) => eprintln!("demo-service: fault {}: {error:#}", fault.name),
+        .spawn(move || match (fault.run)(&scene) {
+            Ok(()) => {}
+            Err(error) if error.is::<scene::Over>() => {}
+            Err(error) => {
+                // Nobody listens any more once it has been prepared.
+                if let Err(SendError(Err(error))) = tell.send(Err(error)) {
+                    eprintln!("{SUBCOMMAND}: fault {}: {error:#}", fault.name);
+                }
             }
         })
         .context("cannot start a thread")?;
+    let prepared = told.recv().unwrap_or(Ok(()));
+    prepared.with_context(|| format!("fault {} cannot be prepared", fault.name))?;
     Ok(Running(thread))
 }
 

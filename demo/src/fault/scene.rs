@@ -4,6 +4,7 @@ use std::{
     future::Future,
     hint::black_box,
     io::Write as _,
+    sync::mpsc,
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -46,6 +47,8 @@ pub(crate) struct Scene {
     pub(crate) blocking_threads: usize,
     pub(crate) lanes: Lanes,
     pub(crate) partner: Slowness,
+    /// Who waits for the fault to be prepared, or to fail at that.
+    pub(crate) prepared: Option<mpsc::Sender<anyhow::Result<()>>>,
 }
 
 impl Scene {
@@ -55,6 +58,10 @@ impl Scene {
 
     /// Waits for the quiet time to be over, and says on the standard output that the fault begins.
     pub(super) fn quiet(&self) -> Result<(), Over> {
+        if let Some(prepared) = &self.prepared {
+            // Who waited may have given up.
+            let _ = prepared.send(Ok(()));
+        }
         if !self.curtain.pause(self.setting.after) {
             return Err(Over);
         }

@@ -15,7 +15,7 @@ pub const fn of_capacity(capacity: usize) -> usize {
 }
 
 /// For jobs that come at `per_second` and run for `latency` each: as many as run at once on average, rounded up, at
-/// least 1 (Little's law). What comes in bursts needs more, or a queue.
+/// least 1 (Little's law), which is also what a rate that is no number gives. What comes in bursts needs more, or a queue.
 ///
 /// ```
 /// # use std::time::Duration;

@@ -56,17 +56,23 @@ impl Limit {
 
     /// The limit now. A boost whose time is over ends here.
     pub(crate) fn effective(&mut self, now_ns: u64) -> usize {
-        let Some(boost) = &self.boost else {
-            return self.base;
-        };
-        let boosted = boost.of(self.base);
-        if now_ns < boost.until_ns {
-            return boosted;
+        if let Some(ended) = self.ended_boost(now_ns) {
+            self.boost = None;
+            self.record(ended);
         }
-        let ended_ns = boost.until_ns;
-        self.boost = None;
-        self.record(ended_ns, boosted, self.base, LimitReason::BoostEnded);
-        self.base
+        self.peek(now_ns)
+    }
+
+    /// The end of a boost whose time is over, and which is still to be recorded.
+    fn ended_boost(&self, now_ns: u64) -> Option<LimitMove> {
+        let boost = self.boost.as_ref()?;
+        (boost.until_ns <= now_ns).then(|| LimitMove {
+            seq: self.next_seq,
+            at_mono_ns: boost.until_ns,
+            from: boost.of(self.base) as u64,
+            to: self.base as u64,
+            reason: LimitReason::BoostEnded,
+        })
     }
 
     /// The limit now, as a look that changes nothing.
@@ -81,18 +87,14 @@ impl Limit {
     pub(crate) fn resize(&mut self, base: usize, reason: LimitReason, now_ns: u64) -> usize {
         let from = self.effective(now_ns);
         self.base = base;
-        let to = self.peek(now_ns);
-        self.record(now_ns, from, to, reason);
-        to
+        self.moved(now_ns, from, reason)
     }
 
     /// Begins a boost, in the place of one that still holds.
     pub(crate) fn begin_boost(&mut self, boost: Boost, now_ns: u64) -> usize {
         let from = self.effective(now_ns);
         self.boost = Some(boost);
-        let to = self.peek(now_ns);
-        self.record(now_ns, from, to, LimitReason::Boost);
-        to
+        self.moved(now_ns, from, LimitReason::Boost)
     }
 
     /// A job has ended; the limit that follows, where it moves by that.
@@ -105,26 +107,37 @@ impl Limit {
         self.adaptive.as_ref().map(Adaptive::settings)
     }
 
-    fn record(&mut self, at_mono_ns: u64, from: usize, to: usize, reason: LimitReason) {
-        if from == to {
+    /// Records that the limit was `from` and is what it is now, which it says.
+    fn moved(&mut self, now_ns: u64, from: usize, reason: LimitReason) -> usize {
+        let to = self.peek(now_ns);
+        self.record(LimitMove {
+            seq: self.next_seq,
+            at_mono_ns: now_ns,
+            from: from as u64,
+            to: to as u64,
+            reason,
+        });
+        to
+    }
+
+    fn record(&mut self, step: LimitMove) {
+        if step.from == step.to {
             return;
         }
         if self.moves.len() == MOVES_KEPT {
             self.moves.pop_front();
         }
-        self.moves.push_back(LimitMove {
-            seq: self.next_seq,
-            at_mono_ns,
-            from: from as u64,
-            to: to as u64,
-            reason,
-        });
+        self.moves.push_back(step);
         self.next_seq += 1;
     }
 
-    /// The last `count` moves, oldest first.
-    pub(crate) fn last_moves(&self, count: usize) -> Vec<LimitMove> {
-        let skipped = self.moves.len().saturating_sub(count);
-        self.moves.iter().skip(skipped).copied().collect()
+    /// The last `count` moves, oldest first. In a lane at rest nobody has recorded yet that a boost is over: a look tells
+    /// it all the same, as it will be recorded.
+    pub(crate) fn last_moves(&self, count: usize, now_ns: u64) -> Vec<LimitMove> {
+        let ended = self.ended_boost(now_ns);
+        let ended = ended.filter(|step| step.from != step.to);
+        let skipped = (self.moves.len() + usize::from(ended.is_some())).saturating_sub(count);
+        let moves = self.moves.iter().copied().chain(ended);
+        moves.skip(skipped).collect()
     }
 }

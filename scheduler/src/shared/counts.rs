@@ -230,7 +230,9 @@ impl Shared {
                 spilled: get(&counts.spilled_now),
                 high_water_total: get(&counts.high_water),
             },
-            limit_moves: core.map_or_else(Vec::new, |core| core.limit.last_moves(MOVES_IN_SAMPLE)),
+            limit_moves: core.map_or_else(Vec::new, |core| {
+                core.limit.last_moves(MOVES_IN_SAMPLE, now_ns)
+            }),
             queue: Some(self.bands(core, now_ns)),
             waiting_for: Some(counts.waiting_for()),
             retrying: Some(get(&counts.retrying)),

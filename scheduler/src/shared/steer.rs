@@ -11,7 +11,7 @@ use super::{After, Core, Shared};
 use crate::{
     LaneError,
     lane::MAX_LIMIT,
-    limit::{Boost, LimitMove, LimitReason, MAX_BOOST_PERCENT},
+    limit::{Boost, LimitMove, LimitReason, MAX_BOOST_PERCENT, MOVES_KEPT},
 };
 
 impl Shared {
@@ -74,8 +74,8 @@ impl Shared {
         });
     }
 
-    pub(crate) fn limit_moves(&self) -> Vec<LimitMove> {
-        self.core.lock().limit.last_moves(usize::MAX)
+    pub(crate) fn limit_moves(&self, now_ns: u64) -> Vec<LimitMove> {
+        self.core.lock().limit.last_moves(MOVES_KEPT, now_ns)
     }
 
     /// Holds from the next start on.

@@ -193,8 +193,8 @@ mod tests {
         let line = line(&view, fixture::NOW_UNIX_NS);
         assert_eq!(
             text(&line),
-            "CRITICAL  checkout (pid 4121)  blocking-call  6 s  A poll of `render_pdf` slept 412 ms in the kernel for another \
-             process to end (wait4) on worker 0.\n"
+            "CRITICAL  checkout (pid 4121)  blocking-call  6 s  A poll of `render_pdf` slept 412 ms in the kernel (wait4) on \
+             worker 0.\n"
         );
         let json = serde_json::to_value(&line).expect("is JSON");
         assert_eq!(json["state"], "critical");

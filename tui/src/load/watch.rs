@@ -219,3 +219,106 @@ fn second(before: &ServiceView, view: &ServiceView) -> Option<ServiceSecond> {
         downstreams: downstreams.collect(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use ax_wire::{
+        ToViewer,
+        alert::Severity,
+        second::{NewestOfLane, NewestSecond},
+        verdict::Verdict,
+    };
+
+    use super::*;
+    use crate::{fixture, world::Update};
+
+    const S: u64 = 1_000_000_000;
+
+    /// The service so many seconds after the beginning, with 100 more jobs ended in `db` each second.
+    fn at(second: u64) -> ServiceView {
+        let mut view = fixture::healthy();
+        view.at_unix_ns = fixture::NOW_UNIX_NS + second * S;
+        view.lanes[0].counters.succeeded_total += 100 * second;
+        if let Some(point) = &mut view.point {
+            point.at_unix_ns = view.at_unix_ns;
+        }
+        view.newest = Some(NewestSecond {
+            at_unix_ns: view.at_unix_ns,
+            interval_ns: Some(S),
+            lag_ns: vec![100_000; 10],
+            lanes: vec![NewestOfLane::default(); view.lanes.len()],
+            ..NewestSecond::default()
+        });
+        view
+    }
+
+    fn verdict(confidence: f64) -> Verdict {
+        Verdict {
+            id: VerdictId::LaneSaturated,
+            subject: Some("db".to_owned()),
+            severity: Severity::Warning,
+            confidence,
+            since_unix_ns: 0,
+            sentence: "Lane `db` is full".to_owned(),
+            evidence: Vec::new(),
+            who_is_hurt: Vec::new(),
+            next_steps: Vec::new(),
+            culprit: None,
+            explains: Vec::new(),
+        }
+    }
+
+    fn watching(views: impl IntoIterator<Item = ServiceView>) -> Watch {
+        let mut world = fixture::world(vec![fixture::healthy()]);
+        let mut watch = Watch::new(&fixture::healthy(), fixture::NOW_UNIX_NS);
+        for view in views {
+            world.apply(Update::Frame(ToViewer::View(Box::new(view))));
+            // News of another service come in between.
+            watch.take(&world, 1);
+            watch.take(&world, 1);
+        }
+        watch
+    }
+
+    #[test]
+    fn each_sample_is_taken_once_with_what_it_added() {
+        let watch = watching([at(0), at(1), at(2), at(5)]);
+        let finished: Vec<_> = watch
+            .seconds()
+            .iter()
+            .map(|second| (second.lanes[0].finished, second.interval_ns / S))
+            .collect();
+        assert_eq!(finished, [(100, 1), (100, 1), (300, 3)]);
+        let (from, to) = (fixture::NOW_UNIX_NS + S, fixture::NOW_UNIX_NS + 5 * S);
+        let (inside, missed) = watch.within(from, to);
+        assert_eq!((inside.len(), missed), (2, 2), "two samples did not come");
+        assert!(watch.within(from, to - 1).0.len() < 2, "as a whole");
+    }
+
+    #[test]
+    fn a_finding_stands_once_as_it_was_surest() {
+        let of = |second, confidence| {
+            let mut view = at(second);
+            view.diagnosis.verdicts = vec![verdict(confidence)];
+            view
+        };
+        let watch = watching([at(0), of(1, 0.5), of(2, 0.9), of(3, 0.4), at(4)]);
+        let [seen] = watch.verdicts() else {
+            panic!("{:?}", watch.verdicts());
+        };
+        assert!((seen.verdict.confidence - 0.9).abs() < f64::EPSILON);
+        let lasted = seen.last_unix_ns - seen.first_unix_ns;
+        assert_eq!((lasted, seen.step), (2 * S, 1));
+    }
+
+    #[test]
+    fn a_service_that_is_gone_is_said_to_be() {
+        let mut world = fixture::world(vec![fixture::healthy()]);
+        let mut watch = Watch::new(&fixture::healthy(), fixture::NOW_UNIX_NS);
+        watch.take(&world, 1);
+        assert_eq!(watch.gone(), None);
+        world.services[0].state = ServiceState::Lost;
+        watch.take(&world, 1);
+        assert!(watch.gone().is_some_and(|why| why.contains("lost")));
+    }
+}

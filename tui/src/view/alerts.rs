@@ -149,7 +149,7 @@ impl Screen<'_> {
         let evidence = if view.diagnosis.verdicts.is_empty() {
             0
         } else {
-            (area.height / 3).min(MOST_EVIDENCE_ROWS)
+            (area.height / 2).min(MOST_EVIDENCE_ROWS)
         };
         let [verdicts, evidence, alerts] = Layout::vertical([
             Constraint::Length(verdicts),

@@ -3,7 +3,7 @@
 use ax_wire::verdict::Verdict;
 use ratatui::{
     buffer::Buffer,
-    layout::{Margin, Rect},
+    layout::{Constraint, Layout, Margin, Rect},
     text::Line,
     widgets::{Paragraph, Widget, Wrap},
 };
@@ -40,17 +40,23 @@ impl Screen<'_> {
                 Line::styled(format!("{frozen}{label}  {}", headline.sentence), style)
             })
             .collect();
-        // What a cause needs beside its sentence stands before what else is wrong.
-        if let Some(cause) = self.cause_first(&headlines) {
-            let style = self.theme.style(Tone::Plain);
-            let more = verdict::below(cause, usize::from(area.height).saturating_sub(1));
-            let more = more.into_iter().map(|line| Line::styled(line, style));
-            lines.splice(1..1, more);
-        }
         let inset = area.inner(Margin::new(u16::from(area.width > 1), 0));
+        let more = self.cause_first(&headlines).map_or_else(Vec::new, |cause| {
+            verdict::below(cause, usize::from(inset.height).saturating_sub(1))
+        });
+        // What a cause needs beside its sentence stands before what else is wrong.
+        let [said, below] =
+            Layout::vertical([Constraint::Fill(1), Constraint::Length(more.len() as u16)])
+                .areas(inset);
+        if !more.is_empty() {
+            lines.truncate(1);
+        }
         Paragraph::new(lines)
             .wrap(Wrap { trim: true })
-            .render(inset, buf);
+            .render(said, buf);
+        for (row, line) in more.iter().enumerate() {
+            self.text(below, row as u16, line, Tone::Plain, buf);
+        }
     }
 
     /// The likeliest cause, where the banner begins with it.
@@ -62,17 +68,20 @@ impl Screen<'_> {
         is_first.then_some(cause)
     }
 
-    /// What the banner takes: a cause has a sentence, who did it and who is hurt, and what to do.
-    pub(super) fn banner_rows(&self, size: Size) -> u16 {
+    /// What the banner takes: a cause has a sentence of one line or two, who did it and who is hurt, and what to do.
+    pub(super) fn banner_rows(&self, size: Size, width: u16) -> u16 {
         let cause = || {
-            self.app
-                .view()
-                .and_then(|view| verdict::causes(view).next())
+            let view = self.app.view()?;
+            let cause = verdict::causes(view).next()?;
+            Some(verdict::headline(cause, view.at_unix_ns))
         };
         match (self.app.mode, size) {
             // The help page needs the whole screen, and is read for a moment.
             (Mode::Help, _) => 0,
-            (_, Size::Wide) if cause().is_some() => 3,
+            (_, Size::Wide) => cause().map_or(2, |cause| {
+                let said = cause.severity.label().len() + 4 + cause.sentence.chars().count();
+                if said <= usize::from(width) { 3 } else { 4 }
+            }),
             _ => 2,
         }
     }

@@ -139,7 +139,7 @@ impl Screen<'_> {
         }
         let [header, banner, body, footer] = Layout::vertical([
             Constraint::Length(1),
-            Constraint::Length(self.banner_rows(size)),
+            Constraint::Length(self.banner_rows(size, area.width)),
             Constraint::Fill(1),
             Constraint::Length(1),
         ])

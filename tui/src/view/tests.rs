@@ -4,6 +4,7 @@
 //! and column. Dim cells (headings, rules, axes) are left out of that list to keep it readable.
 
 mod asked;
+mod verdicts;
 
 use std::fmt::Write as _;
 

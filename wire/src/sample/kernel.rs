@@ -57,22 +57,22 @@ pub enum KernelWait {
 }
 
 impl KernelWait {
-    /// What a person calls it: `slept in the kernel for {label}`.
+    /// What people know it by: `slept in the kernel ({label})`.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
-            Self::Futex => "a lock or a condition (futex)",
-            Self::Sleep => "time to pass (nanosleep)",
-            Self::Poll => "a file descriptor to be ready (poll)",
-            Self::Read => "a read",
-            Self::Write => "a write",
-            Self::Sync => "the disk to take what was written (fsync)",
-            Self::File => "a file system (open, stat)",
-            Self::FileLock => "the lock of a file",
-            Self::Socket => "a socket",
-            Self::Child => "another process to end (wait4)",
-            Self::Memory => "memory (a page fault)",
-            Self::Other => "a system call",
+            Self::Futex => "futex",
+            Self::Sleep => "nanosleep",
+            Self::Poll => "poll",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Sync => "fsync",
+            Self::File => "open, stat",
+            Self::FileLock => "flock",
+            Self::Socket => "connect, recv, send",
+            Self::Child => "wait4",
+            Self::Memory => "page fault",
+            Self::Other => "system call",
         }
     }
 }

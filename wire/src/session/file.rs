@@ -175,3 +175,104 @@ fn parse<T: serde::de::DeserializeOwned>(path: &Path, file: &File) -> Result<T, 
         source,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::session::{Arrivals, Driver, End, EndKind, Limits, Plan};
+
+    fn session() -> Session {
+        Session {
+            version: SESSION_VERSION,
+            written_by: "test".to_owned(),
+            began_unix_ns: 1,
+            written_unix_ns: 2,
+            end: End {
+                kind: EndKind::Unfinished,
+                why: None,
+            },
+            driver: Driver::Http {
+                url: "http://127.0.0.1:1/".to_owned(),
+                method: "GET".to_owned(),
+                header_names: Vec::new(),
+                body_bytes: 0,
+                arrivals: Arrivals::Uniform,
+                max_in_flight: 1,
+            },
+            plan: Plan {
+                loads: Vec::new(),
+                step_ns: 1,
+                warm_up_ns: 0,
+                precision: None,
+                limits: Limits {
+                    achieved_share: 0.95,
+                    p99_ns: None,
+                    lag_p99_ns: None,
+                    error_share: None,
+                },
+                injections: Vec::new(),
+                abort: Vec::new(),
+            },
+            service: None,
+            steps: Vec::new(),
+            verdicts: Vec::new(),
+            marks: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// F94: a later state takes the place of an earlier one whole, for its owner alone, and nothing is left beside it.
+    #[test]
+    fn a_session_is_written_whole_again_and_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("load.json");
+        let mut session = session();
+        write(&path, &session).expect("is written");
+        session.end.kind = EndKind::Completed;
+        write(&path, &session).expect("is written again");
+        assert_eq!(read(&path).expect("reads"), session);
+        let mode = std::fs::metadata(&path).expect("is there").permissions();
+        assert_eq!(mode.mode() & 0o777, 0o600);
+        let files = std::fs::read_dir(folder.path()).expect("can be listed");
+        assert_eq!(files.count(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_written_leaves_what_was_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let missing = folder.path().join("no/load.json");
+        assert!(write(&missing, &session()).is_err());
+        let taken = folder.path().join("taken");
+        std::fs::create_dir(&taken).expect("makes a folder");
+        assert!(write(&taken, &session()).is_err());
+        let files = std::fs::read_dir(folder.path()).expect("can be listed");
+        assert_eq!(files.count(), 1, "no half-written file stays");
+    }
+
+    #[test]
+    fn what_is_no_session_is_refused_with_a_reason() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("load.json");
+        let said = |text: &str| {
+            std::fs::write(&path, text).expect("writes");
+            read(&path).expect_err(text).to_string()
+        };
+        for other in [
+            "",
+            "{}",
+            "[1]",
+            r#"{"version":1}"#,
+            r#"{"version":1,"steps":3}"#,
+        ] {
+            assert!(said(other).contains("is not a load session"), "{other}");
+        }
+        let newer = said(r#"{"version":2,"steps":[]}"#);
+        assert!(newer.contains("open it with a newer ax"), "{newer}");
+        let folder_said = read(folder.path()).expect_err("a folder").to_string();
+        assert!(folder_said.contains("not a plain file"), "{folder_said}");
+        let gone = read(&folder.path().join("gone")).expect_err("is not there");
+        assert!(gone.to_string().contains("cannot open"), "{gone}");
+    }
+}

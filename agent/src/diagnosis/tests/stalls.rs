@@ -28,7 +28,7 @@ fn a_poll_that_sleeps_in_the_kernel() {
     let finding = found(scene.answer(V::BlockingCall));
     assert_eq!(
         finding.sentence,
-        "A poll of `render_pdf` slept 412 ms in the kernel for another process to end (wait4) on worker 0."
+        "A poll of `render_pdf` slept 412 ms in the kernel (wait4) on worker 0."
     );
     assert!(finding.next_steps[0].contains("tokio::process"));
     assert_eq!(finding.severity, Severity::Critical);
