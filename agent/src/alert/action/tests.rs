@@ -64,7 +64,7 @@ fn sh(script: &str, timeout: Duration) -> Exec {
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 #[test]
 fn every_fact_has_a_value_and_a_name_in_the_environment() {
