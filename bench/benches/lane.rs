@@ -1,6 +1,12 @@
 //! A full job, submit to result, against the same by hand: *bare* (a task behind a semaphore) and *observed* (that with
 //! timeout, token, histograms and trace id). The submitter is a task of the runtime; a ratio above 1 says that the lane is
 //! faster. All sides take turns in one process, and each ratio is the median over the rounds.
+//!
+//! What is on two workers is elapsed time, which a machine that has other work to do falsifies, and not evenly: each wake
+//! of a thread then costs a turn of the kernel's scheduler. Run it with real-time priority (`chrt -f 5`) there, or count
+//! instructions: `count SIDE BURST JOBS WORKERS` as arguments runs one side alone (`lane`, `bare`, `observed`), and the
+//! difference of two runs of different length, divided by that of their jobs, is what one job takes. `results/README.md`
+//! has what came of it.
 
 use std::{
     convert::Infallible,
@@ -31,6 +37,17 @@ enum Side {
     Lane,
     Bare,
     Observed,
+}
+
+impl Side {
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            "lane" => Some(Self::Lane),
+            "bare" => Some(Self::Bare),
+            "observed" => Some(Self::Observed),
+            _ => None,
+        }
+    }
 }
 
 struct Sides {
@@ -98,9 +115,9 @@ impl Sides {
         })
     }
 
-    /// Submits and awaits `JOBS` jobs, so many at a time.
-    async fn run(&self, side: Side, burst: usize) {
-        for _ in 0..JOBS / burst {
+    /// Submits and awaits `jobs` jobs, so many at a time.
+    async fn run(&self, side: Side, burst: usize, jobs: usize) {
+        for _ in 0..jobs / burst {
             let numbers = 0..burst as u64;
             match side {
                 Side::Lane => {
@@ -148,29 +165,53 @@ fn nanos(runtime: &Runtime, sides: &Arc<Sides>, side: Side, burst: usize) -> f64
     if runtime.metrics().num_workers() == 1 {
         let began = cpu_ns();
         runtime
-            .block_on(
-                async move { tokio::spawn(async move { sides.run(side, burst).await }).await },
-            )
+            .block_on(async move {
+                tokio::spawn(async move { sides.run(side, burst, JOBS).await }).await
+            })
             .expect("no panic");
         return (cpu_ns() - began) / JOBS as f64;
     }
     let task = runtime.spawn(async move {
         let began = Instant::now();
-        sides.run(side, burst).await;
+        sides.run(side, burst, JOBS).await;
         began.elapsed().as_nanos() as f64 / JOBS as f64
     });
     runtime.block_on(task).expect("no panic")
 }
 
+fn runtime(workers: usize) -> Runtime {
+    let mut builder = if workers == 1 {
+        Builder::new_current_thread()
+    } else {
+        Builder::new_multi_thread()
+    };
+    builder.worker_threads(workers).enable_time();
+    builder.build().expect("builds")
+}
+
+/// Runs one side alone, for a tool that counts what it does. `None` where the arguments are no such request.
+fn count(args: &[String]) -> Option<()> {
+    let [word, side, burst, jobs, workers, ..] = args else {
+        return None;
+    };
+    let side = Side::named(side).filter(|_| word == "count")?;
+    let [burst, jobs, workers] = [burst, jobs, workers].map(|number| number.parse().ok());
+    let (burst, jobs) = (burst?, jobs?);
+    let runtime = runtime(workers?);
+    let sides = Sides::new(&runtime);
+    let task = runtime.spawn(async move { sides.run(side, burst, jobs).await });
+    runtime.block_on(task).expect("no panic");
+    Some(())
+}
+
 fn main() -> ExitCode {
+    let args: Vec<_> = std::env::args().skip(1).collect();
+    if count(&args).is_some() {
+        return ExitCode::SUCCESS;
+    }
     let mut table = Table::new("lane");
-    let two = Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_time()
-        .build();
-    let one = Builder::new_current_thread().enable_time().build();
-    for (threads, runtime) in [("2 workers", two), ("1 thread", one)] {
-        let runtime = runtime.expect("builds");
+    for (threads, workers) in [("2 workers", 2), ("1 thread", 1)] {
+        let runtime = runtime(workers);
         let sides = Arc::new(Sides::new(&runtime));
         for burst in [3_000, 100, 1] {
             let mut times = [const { Vec::new() }; 3];
