@@ -57,8 +57,7 @@ fn mouse(dice: &mut Dice) -> MouseEvent {
 
 #[test]
 fn nothing_that_a_hand_can_do_ends_it() {
-    let full = std::env::var_os("AX_FULL").is_some_and(|value| value == "1");
-    let events = if full { 100_000 } else { 20_000 };
+    let events = 100_000;
     let worlds = [
         fixture::world(vec![fixture::firing(), fixture::other()]),
         fixture::world(vec![fixture::healthy()]),
