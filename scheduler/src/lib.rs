@@ -56,6 +56,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let ax = Scheduler::new();
+//! # // F18
 //! #[derive(serde::Serialize, serde::Deserialize)]
 //! struct Mail {
 //!     to: String,

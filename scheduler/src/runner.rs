@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use ax_probe::{clock::duration_ns, recorder, slot, task_type::End, trace};
+use ax_probe::{clock::duration_ns, recorder, slot, task_type::End, trace, wake::WakeDelay};
 use ax_wire::recorder::RecordedKind;
 use tokio::{
     task::coop,
@@ -106,6 +106,7 @@ struct Current {
     zombie: bool,
     /// What the timer is set to; `u64::MAX` for not set.
     armed_ns: u64,
+    delay: WakeDelay,
 }
 
 impl Current {
@@ -152,7 +153,9 @@ impl Runner {
             guard::catch(|| {
                 let subject = run.job().header().subject();
                 let entered = slot::enter(&subject, *now_ns);
-                let polled = place.scope(|| run.as_mut().poll(cx));
+                let polled = current.delay.poll(subject.task, *now_ns, cx, |cx| {
+                    place.scope(|| run.as_mut().poll(cx))
+                });
                 entered.leave();
                 polled
             })
@@ -441,6 +444,7 @@ impl Future for Runner {
                         run: job.start(),
                         grace_ends_ns: None,
                         armed_ns: u64::MAX,
+                        delay: WakeDelay::default(),
                     });
                 }
                 Next::Yield => {

@@ -146,6 +146,7 @@ mod tests {
         }
     }
 
+    /// F5: the table; that no other move can be written is [`Move::new`]'s, when it compiles.
     #[test]
     fn every_state_reaches_an_end_and_ends_are_final() {
         fn reaches_end(state: JobState, depth: usize) -> bool {
