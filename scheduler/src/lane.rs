@@ -205,6 +205,9 @@ impl<'a> LaneBuilder<'a> {
 
     /// How many of its jobs queue, beyond those that run: [`DEFAULT_CAPACITY`] unless set, 1 to [`MAX_CAPACITY`].
     /// What happens to one more is [`LaneBuilder::when_full`].
+    ///
+    /// It bounds what is taken in. A job that was accepted before and comes back (from a delay, its dependencies, a retry
+    /// or preemption) is queued in any case, so that the queue may be longer for a while; as many may wait as may queue.
     pub fn capacity(mut self, capacity: usize) -> Self {
         self.settings.capacity = capacity;
         self
