@@ -75,7 +75,7 @@ fn groups(workers: &[u32], own: &[u32]) -> Vec<ThreadGroupSample> {
         let cpu_ns = ticks.saturating_mul(1_000_000_000 / procfs::ticks_per_second());
         Some((base_name(&stat.comm).to_owned(), kind, cpu_ns))
     });
-    grouped(threads.collect())
+    grouped(&threads.collect::<Vec<_>>())
 }
 
 /// `http-worker-12` and `http-worker-7` are of one kind.
@@ -85,7 +85,7 @@ fn base_name(name: &str) -> &str {
     if base.is_empty() { name } else { base }
 }
 
-fn grouped(threads: Vec<(String, ThreadGroupKind, u64)>) -> Vec<ThreadGroupSample> {
+fn grouped(threads: &[(String, ThreadGroupKind, u64)]) -> Vec<ThreadGroupSample> {
     let of_workers = |name: &str| {
         let mut workers = threads
             .iter()
@@ -93,7 +93,7 @@ fn grouped(threads: Vec<(String, ThreadGroupKind, u64)>) -> Vec<ThreadGroupSampl
         workers.any(|(known, ..)| known == name)
     };
     let mut groups: Vec<ThreadGroupSample> = Vec::new();
-    for (name, kind, cpu_ns) in &threads {
+    for (name, kind, cpu_ns) in threads {
         let kind = match kind {
             ThreadGroupKind::Other if of_workers(name) => ThreadGroupKind::Blocking,
             kind => *kind,
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn threads_of_a_workers_name_that_are_none_are_its_blocking_pool() {
         let thread = |name: &str, kind, ms: u64| (name.to_owned(), kind, ms * 1_000_000);
-        let groups = grouped(vec![
+        let groups = grouped(&[
             thread("tokio-rt-worker", ThreadGroupKind::Worker, 10),
             thread("tokio-rt-worker", ThreadGroupKind::Other, 500),
             thread("tokio-rt-worker", ThreadGroupKind::Other, 400),

@@ -177,7 +177,7 @@ impl Casebook {
     }
 
     /// Says how the instance before did, and whether it was another build.
-    fn compare(&self, cause: &mut Verdict, case: &Case<'_>) {
+    fn compare(&self, first: &mut Verdict, case: &Case<'_>) {
         let Some(before) = &self.predecessor else {
             return;
         };
@@ -189,9 +189,9 @@ impl Casebook {
         let cpus = cpus.map(|(now, before)| {
             amount("CPUs used, against the instance before", now).against(before)
         });
-        cause.evidence.extend(lag.into_iter().chain(cpus));
+        first.evidence.extend(lag.into_iter().chain(cpus));
         if before.is_other_build(case.hello()) == Some(true) {
-            cause.next_steps.push(
+            first.next_steps.push(
                 "this is another build than the instance before: look at what changed in it"
                     .to_owned(),
             );

@@ -533,6 +533,7 @@ impl Scene {
                 queue_wait: lane.and_then(|(_, wait_ms, _)| histogram(wait_ms, of.ending)),
                 run: histogram(of.run_ms, of.ending),
                 poll: histogram_ns(20_000, of.polls),
+                schedule_delay: None,
             });
         }
         samples

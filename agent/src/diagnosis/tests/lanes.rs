@@ -41,6 +41,26 @@ fn a_short_queue_in_front_of_a_full_lane_is_what_lanes_are_for() {
     assert_eq!(scene.answer(V::LaneSaturated), Answer::Fine);
 }
 
+/// Its short jobs have just ceased to end: more of them do not arrive than it can run, something else holds its slots.
+#[test]
+fn a_lane_that_has_just_come_to_a_stop_is_not_saturated() {
+    let mut scene = Scene::healthy();
+    let stands = |picture: &mut Picture| {
+        picture.lane("api").ending = 0;
+        picture.lane("api").full(100, 900);
+    };
+    scene.goes_on(1, |picture| picture.lane("api").full(5, 900));
+    scene.goes_on(2, stands);
+    assert_eq!(scene.answer(V::LaneSaturated), Answer::Fine);
+    scene.goes_on(1, stands);
+    let finding = found(scene.answer(V::LaneSaturated));
+    assert!(
+        finding.sentence.ends_with("none has ended for 3 s."),
+        "{}",
+        finding.sentence
+    );
+}
+
 #[test]
 fn a_paused_lane_says_so() {
     let mut scene = Scene::healthy();
@@ -197,6 +217,10 @@ fn low_priorities_that_are_never_begun() {
         "{}",
         finding.sentence
     );
+    // Where the oldest came after the seconds that are looked at began, what began then has not overtaken it.
+    let mut scene = Scene::healthy();
+    scene.goes_on(3, full(vec![band(61, 2)], 5));
+    assert_eq!(scene.answer(V::PriorityStarvation), Answer::Fine);
     // Where all wait alike, the lane is too small for all of them.
     let mut scene = Scene::healthy();
     scene.goes_on(3, full(vec![band(81, 8), band(1, 9)], 8_000));
