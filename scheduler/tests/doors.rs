@@ -46,6 +46,17 @@ impl Drop for Inside {
     }
 }
 
+/// Keeps what it is given.
+#[derive(Default)]
+struct Store(Mutex<Vec<SpilledJob>>);
+
+impl Spill for Store {
+    fn spill(&self, job: SpilledJob) -> Result<(), SpilledJob> {
+        self.0.lock().expect("whole").push(job);
+        Ok(())
+    }
+}
+
 fn open(ax: &Scheduler, name: &str) -> Lane {
     let lane = ax.lane(name).limit(LIMIT).capacity(100);
     lane.open().expect("new")
@@ -143,17 +154,6 @@ async fn what_comes_back_keeps_to_the_limit() {
     });
     join_all(jobs.collect::<Vec<_>>()).await;
     check(&lane, &gauge, JOBS * 2);
-
-    /// Keeps what it is given.
-    #[derive(Default)]
-    struct Store(Mutex<Vec<SpilledJob>>);
-
-    impl Spill for Store {
-        fn spill(&self, job: SpilledJob) -> Result<(), SpilledJob> {
-            self.0.lock().expect("whole").push(job);
-            Ok(())
-        }
-    }
 
     let (store, gauge) = (Arc::new(Store::default()), Gauge::default());
     let lane = ax.lane("spill").limit(LIMIT).capacity(1);

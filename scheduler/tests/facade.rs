@@ -137,7 +137,7 @@ async fn a_registered_handler_gets_its_payload() {
     let wrong = ax.job_from("send_mail", &7).expect("known").submit();
     let error = wrong.expect("room").await.expect_err("not a mail");
     assert!(error.to_string().contains("invalid type"), "{error}");
-    let unknown = ax.job_from("send_fax", &7).err().expect("not registered");
+    let unknown = ax.job_from("send_fax", &7).expect_err("not registered");
     assert!(
         matches!(unknown, SubmitError::UnknownHandler { .. }),
         "{unknown}"
