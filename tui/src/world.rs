@@ -388,4 +388,20 @@ mod tests {
         })));
         assert!(world.feed(instance).is_none(), "nobody came back");
     }
+
+    /// F82: the bell of an alert rings once, when it begins, and not for what rang before anybody looked.
+    #[test]
+    fn an_alert_with_a_bell_rings_when_it_begins() {
+        let mut world = World::new();
+        let mut show = |bell: bool| {
+            let mut view = fixture::firing();
+            view.alerts[0].bell = bell;
+            world.apply(Update::Frame(ToViewer::View(Box::new(view))));
+            std::mem::take(&mut world.rings)
+        };
+        assert!(!show(true), "it rang before");
+        assert!(!show(false));
+        assert!(show(true));
+        assert!(!show(true), "once");
+    }
 }

@@ -151,3 +151,56 @@ fn silence_and_loss_are_said_with_their_age() {
         "checkout (pid 4121) was lost 5 s ago: its connection broke without a goodbye"
     );
 }
+
+#[test]
+fn of_several_stalls_the_longest_is_told_with_how_many_others_there_were_since_when() {
+    let mut view = fixture::stalled();
+    view.stalls[0].ongoing = false;
+    view.runtimes[0].workers[0].state = WorkerState::Busy;
+    let longest = view.stalls[0].clone();
+    let ended = ended_unix_ns(&longest);
+    view.at_unix_ns = ended + 9_000_000_000;
+    for seconds in [5, 2] {
+        let mut other = longest.clone();
+        other.stall.id += seconds;
+        other.stall.length_ns = 60_000_000;
+        other.began_unix_ns = view.at_unix_ns - seconds * 1_000_000_000 - 60_000_000;
+        view.stalls.push(other);
+    }
+    assert_eq!(
+        worst(&view).sentence,
+        "stall 412 ms on worker 0, 9 s ago: job render_pdf (files) started src/pdf.rs:88; 2 more in the last \
+         minute, the newest 2 s ago"
+    );
+}
+
+/// An agent that comes after a block has its lag points and not its stall.
+#[test]
+fn a_stall_from_before_the_agent_is_not_denied() {
+    let mut view = fixture::healthy();
+    view.lag.p99_ns = Some(900_000_000);
+    view.lag.max_ns = Some(900_000_000);
+    assert!(worst(&view).sentence.ends_with("max 900 ms; no stall seen"));
+    view.lag.stall_max_ns = Some(880_000_000);
+    assert!(
+        worst(&view).sentence.ends_with(
+            "a worker stood still for 880 ms before this agent came, so who held it is unknown"
+        ),
+        "{}",
+        worst(&view).sentence
+    );
+}
+
+/// F82: a silenced alert tells nobody.
+#[test]
+fn a_silenced_alert_is_in_no_headline() {
+    let mut view = fixture::firing();
+    for alert in &mut view.alerts {
+        alert.silenced = Some(alert::Silenced {
+            until_unix_ns: fixture::NOW_UNIX_NS + 1,
+            reason: "nightly import".to_owned(),
+        });
+    }
+    let said = of_view(&view);
+    assert_eq!(said.len(), 1, "the stall alone: {said:#?}");
+}
