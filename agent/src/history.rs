@@ -101,6 +101,7 @@ pub(crate) struct Type {
     pub(crate) queue_wait: Recent,
     pub(crate) run: Recent,
     pub(crate) poll: Recent,
+    pub(crate) schedule_delay: Recent,
     /// The 99th percentile of run time.
     pub(crate) run_p99: Trend,
 }
@@ -385,7 +386,14 @@ impl ServiceHistory {
     pub(crate) fn approximate_bytes(&self) -> usize {
         let seconds: usize = self.seconds.iter().map(Second::bytes).sum();
         let types = self.types.entries().iter().map(|entry| &entry.value);
-        let recent = types.flat_map(|known| [&known.queue_wait, &known.run, &known.poll]);
+        let recent = types.flat_map(|known| {
+            [
+                &known.queue_wait,
+                &known.run,
+                &known.poll,
+                &known.schedule_delay,
+            ]
+        });
         let recent: usize = recent.map(Recent::bytes).sum();
         let traces = self.kept.bytes();
         seconds
@@ -405,6 +413,7 @@ impl ServiceHistory {
             known.queue_wait.forget_slots();
             known.run.forget_slots();
             known.poll.forget_slots();
+            known.schedule_delay.forget_slots();
         }
         self.downstreams.forget_slots();
         self.kept.forget_half();
@@ -435,6 +444,7 @@ impl ServiceHistory {
             known.queue_wait.forget_before(oldest, &mut self.tally);
             known.run.forget_before(oldest, &mut self.tally);
             known.poll.forget_before(oldest, &mut self.tally);
+            known.schedule_delay.forget_before(oldest, &mut self.tally);
         }
         self.downstreams.forget_before(oldest, &mut self.tally);
     }

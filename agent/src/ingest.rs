@@ -62,12 +62,13 @@ pub struct CleanSample {
     pub(crate) folded: u64,
 }
 
-/// The three histograms of one type.
+/// The histograms of one type.
 #[derive(Debug)]
 pub(crate) struct TypeHistograms {
     pub(crate) queue_wait: SparseHistogram,
     pub(crate) run: SparseHistogram,
     pub(crate) poll: SparseHistogram,
+    pub(crate) schedule_delay: SparseHistogram,
 }
 
 /// The two histograms of one downstream.
@@ -101,6 +102,7 @@ impl TypeHistograms {
             queue_wait: sparse(&mut from.queue_wait),
             run: sparse(&mut from.run),
             poll: sparse(&mut from.poll),
+            schedule_delay: sparse(&mut from.schedule_delay),
         }
     }
 }

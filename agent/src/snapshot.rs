@@ -174,6 +174,7 @@ fn types(window: Window<'_>) -> Vec<TypeSample> {
             queue_wait: histogram(&known.queue_wait),
             run: histogram(&known.run),
             poll: histogram(&known.poll),
+            schedule_delay: histogram(&known.schedule_delay),
             ..known.latest.clone()
         }
     });

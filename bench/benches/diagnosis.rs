@@ -187,6 +187,7 @@ fn type_of(of: u64, second: u64, slow: u64) -> TypeSample {
         queue_wait: histogram(slow),
         run: histogram(5 * slow),
         poll: histogram(1),
+        schedule_delay: None,
     }
 }
 

@@ -44,6 +44,7 @@ pub mod task_type;
 mod thread_groups;
 mod threads;
 pub mod trace;
+pub mod wake;
 mod watchdog;
 
 pub use ax_wire::TraceId;

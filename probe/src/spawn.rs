@@ -19,6 +19,7 @@ use crate::{
     slot::{self, Subject},
     task_type::{End, TaskType, task_type},
     trace::{self, Inherited},
+    wake::WakeDelay,
 };
 
 /// [`tokio::spawn`] with a name: the dashboard shows how many of that name are alive, how long their polls and runs
@@ -149,18 +150,18 @@ impl Life {
         }
     }
 
-    /// Runs one poll inside `span`, and counts the end that `ended` makes of its output.
+    /// Runs one poll inside `span`, which is told when it began, and counts the end that `ended` makes of its output.
     pub(crate) fn poll<T>(
         &mut self,
         span: &Span,
-        poll: impl FnOnce() -> Poll<T>,
+        poll: impl FnOnce(u64) -> Poll<T>,
         ended: impl FnOnce(&T) -> End,
     ) -> Poll<T> {
         let (start_ns, task) = (now_ns(), self.task);
         let mut end_ns = start_ns;
         self.polling = true;
         let polled = span.enter(start_ns, || {
-            let polled = poll();
+            let polled = poll(start_ns);
             end_ns = now_ns();
             // Before the slot is left: who sees the poll gone then finds its length.
             let poll_ns = end_ns.saturating_sub(start_ns);
@@ -205,6 +206,7 @@ pin_project! {
         future: F,
         span: Span,
         life: Life,
+        delay: WakeDelay,
     }
 }
 
@@ -215,6 +217,7 @@ impl<F: Future> Named<F> {
             future,
             life: Life::begin(span.subject.task, now_ns()),
             span,
+            delay: WakeDelay::default(),
         }
     }
 
@@ -231,9 +234,12 @@ impl<F: Future> Future for Named<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        let future = this.future;
-        this.life
-            .poll(this.span, || future.poll(cx), |_| End::Succeeded)
+        let (future, delay, task) = (this.future, this.delay, this.span.subject.task);
+        this.life.poll(
+            this.span,
+            |begun_ns| delay.poll(task, begun_ns, cx, |cx| future.poll(cx)),
+            |_| End::Succeeded,
+        )
     }
 }
 

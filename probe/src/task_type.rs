@@ -43,6 +43,8 @@ pub struct TaskType {
     root: AtomicBool,
     /// The run times that samples have taken out of the shards.
     told_runs: Mutex<Option<LatencyHistogram>>,
+    /// Measured too rarely for threads to stand in each other's way.
+    schedule_delay: OnceLock<AtomicHistogram>,
     shards: [OnceLock<Box<Shard>>; SHARDS],
 }
 
@@ -243,6 +245,13 @@ impl TaskType {
             .record_ns(poll_ns);
     }
 
+    /// It was polled so long after it had been woken.
+    pub(crate) fn delayed(&self, delay_ns: u64) {
+        self.schedule_delay
+            .get_or_init(AtomicHistogram::new)
+            .record_ns(delay_ns);
+    }
+
     /// It is the body of a `block_on`: a long poll of it is a stall although its thread is no worker, as it would not be
     /// for a blocking closure.
     pub(crate) fn set_root(&self) {
@@ -315,6 +324,11 @@ impl TaskType {
             }
         }
         let [queue_wait, run, poll] = histograms.map(|h| h.filter(|h| !h.is_empty()));
+        let schedule_delay = self.schedule_delay.get().map(|source| {
+            let mut copy = LatencyHistogram::default();
+            read(source, &mut copy);
+            copy
+        });
         TypeSample {
             name: self.name.to_string(),
             kind: self.kind,
@@ -326,6 +340,7 @@ impl TaskType {
             queue_wait,
             run,
             poll,
+            schedule_delay: schedule_delay.filter(|delay| !delay.is_empty()),
         }
     }
 }
@@ -370,6 +385,7 @@ impl Registry {
             place,
             root: AtomicBool::new(false),
             told_runs: Mutex::default(),
+            schedule_delay: OnceLock::new(),
             shards: [const { OnceLock::new() }; SHARDS],
         }));
         self.by_name.entry(Box::from(name)).or_default().push(made);

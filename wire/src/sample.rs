@@ -242,6 +242,9 @@ pub struct TypeSample {
     pub run: Option<LatencyHistogram>,
     /// One poll.
     pub poll: Option<LatencyHistogram>,
+    /// Woken to polled, of one poll in 64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule_delay: Option<LatencyHistogram>,
 }
 
 /// What one route answered, by class of HTTP status, since the process started.

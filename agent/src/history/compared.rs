@@ -33,7 +33,7 @@ impl ServiceHistory {
             queue_wait: compared(&known.queue_wait),
             run: compared(&known.run),
             poll: compared(&known.poll),
-            schedule_delay: Compared::default(),
+            schedule_delay: compared(&known.schedule_delay),
         })
     }
 }

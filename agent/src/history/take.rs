@@ -104,6 +104,7 @@ impl ServiceHistory {
                     queue_wait: Recent::default(),
                     run: Recent::default(),
                     poll: Recent::default(),
+                    schedule_delay: Recent::default(),
                     run_p99: Trend::default(),
                 },
             );
@@ -133,6 +134,8 @@ impl ServiceHistory {
             known.queue_wait.add(at, own.queue_wait, &mut self.tally);
             known.run.add(at, own.run, &mut self.tally);
             known.poll.add(at, own.poll, &mut self.tally);
+            let delays = own.schedule_delay;
+            known.schedule_delay.add(at, delays, &mut self.tally);
             known.latest = r#type;
         }
     }

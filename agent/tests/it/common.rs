@@ -161,7 +161,8 @@ pub fn job_type(name: &str, lane: &str, counters: JobCounters, runs_ns: &[u64]) 
         counters,
         queue_wait: Some(run.clone()),
         run: Some(run.clone()),
-        poll: Some(run),
+        poll: Some(run.clone()),
+        schedule_delay: Some(run),
     }
 }
 

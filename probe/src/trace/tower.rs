@@ -211,7 +211,7 @@ where
         let (future, log, route) = (this.future, this.log, *this.route);
         this.life.poll(
             this.span,
-            || log.in_scope(|| future.poll(cx)),
+            |_| log.in_scope(|| future.poll(cx)),
             |answer| {
                 let Ok(response) = answer else {
                     return End::Failed;

@@ -22,7 +22,7 @@ impl Screen<'_> {
             return;
         };
         let title = format!(
-            "{}: how long it takes, │ marks the longer time",
+            "{}: how long it takes, │ marks the longer time; delay: woken to polled, of one poll in 64",
             printable(&of.name)
         );
         let inner = self.panel(area, &title, None, buf);
@@ -39,7 +39,7 @@ impl Screen<'_> {
             ("wait", &histograms.queue_wait),
             ("run", &histograms.run),
             ("poll", &histograms.poll),
-            ("delay*", &histograms.schedule_delay),
+            ("delay", &histograms.schedule_delay),
         ];
         let fit = usize::from(inner.width / WIDTH).clamp(1, shown.len());
         let columns = Layout::horizontal(vec![Constraint::Fill(1); fit])
