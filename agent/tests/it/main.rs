@@ -12,6 +12,7 @@ mod full_disk;
 mod judged;
 mod now;
 mod questions;
+mod rule_files;
 mod rules;
 mod rules_live;
 mod socket;
