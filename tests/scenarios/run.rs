@@ -266,7 +266,7 @@ impl Watch<'_> {
 }
 
 /// Load of the machine in the last minute.
-pub fn load_of_the_machine() -> f64 {
+fn load_of_the_machine() -> f64 {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let first = text.split(' ').next().and_then(|load| load.parse().ok());
     first.unwrap_or(f64::NAN)
