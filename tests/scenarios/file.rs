@@ -129,7 +129,7 @@ impl Scenario {
     pub fn parse(name: &str, text: &str) -> Result<Self, String> {
         let mut scenario: Self =
             toml::from_str(text).map_err(|error| format!("{name}: {error}"))?;
-        scenario.name = name.to_owned();
+        name.clone_into(&mut scenario.name);
         let load = &scenario.load;
         let ranges = [load.rate, load.workers, load.quiet_s];
         let ranges = ranges.iter().chain(scenario.numbers.values());
