@@ -6,7 +6,7 @@ use ax_wire::{
 };
 
 use super::{
-    baseline::{Baseline, median},
+    baseline::{Baseline, FEWEST, median},
     jobs::StuckJobs,
     stalls::SeenStall,
 };
@@ -110,11 +110,11 @@ impl<'a> Case<'a> {
         Some(case)
     }
 
-    /// What is usual now, for later looks.
-    pub(crate) fn keep_usual(&self) -> Before {
-        Before {
+    /// What is usual now, for later looks; `None` where too little is known of it.
+    pub(crate) fn keep_usual(&self) -> Option<Before> {
+        (self.usual.len() >= FEWEST).then(|| Before {
             seconds: self.usual.iter().copied().cloned().collect(),
-        }
+        })
     }
 
     pub(crate) fn hello(&self) -> &'a Hello {

@@ -2,6 +2,7 @@
 //! usual before.
 
 use ax_wire::{
+    alert::Severity,
     mark::{Mark, MarkKind},
     verdict::{Diagnosis, Unsure, Verdict, VerdictId},
     view::ServiceState,
@@ -138,8 +139,13 @@ impl Casebook {
         if let Some(cause) = verdicts.first_mut().filter(|v| v.id != VerdictId::Healthy) {
             self.compare(cause, &case);
         }
-        let usual = (!self.open.is_empty() && before.is_none()).then(|| case.keep_usual());
-        self.before = usual.or(before.filter(|_| !self.open.is_empty()));
+        // What is always so is no trouble, and of a service that was in trouble from the start nothing else is known.
+        let troubled = |open: &Open| open.finding.severity > Severity::Info;
+        let troubled = self.open.iter().any(troubled);
+        let usual = (troubled && before.is_none())
+            .then(|| case.keep_usual())
+            .flatten();
+        self.before = usual.or(before.filter(|_| troubled));
         self.mark(verdicts.first(), now.unix_ns);
         self.diagnosis = Diagnosis { verdicts, unsure };
         &self.diagnosis

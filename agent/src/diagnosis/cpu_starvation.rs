@@ -18,6 +18,9 @@ const STARVES: f64 = 0.4;
 /// And of all time, so that a worker which hardly runs is not spoken of.
 const FELT: f64 = 0.1;
 
+/// Below so many times what is usual, it is as usual.
+const ALWAYS: f64 = 1.5;
+
 /// Lag that nobody feels.
 const LEAST_LAG_NS: u64 = 10_000_000;
 
@@ -64,10 +67,13 @@ impl Rule for CpuStarvation {
         if waits < STARVES || of_time < FELT || !each || !late {
             return Answer::Fine;
         }
-        let severity = if case.loop_is_fine() {
-            Severity::Warning
-        } else {
-            Severity::Critical
+        // On a host that is always full it is true, and no news.
+        let usual = case.usual(|second| Some(f64::from(second.host.cpu_wait_share?)));
+        let always = usual.is_some_and(|usual| waits < ALWAYS * usual.median);
+        let severity = match (case.loop_is_fine(), always) {
+            (true, true) => Severity::Info,
+            (true, false) | (false, true) => Severity::Warning,
+            (false, false) => Severity::Critical,
         };
         let pressure = case.mean(|host| host.pressure_share);
         let sentence = format!(

@@ -1,10 +1,13 @@
 //! What follows from what: a table of the findings that only look like causes while another one is there.
 
-use ax_wire::verdict::VerdictId::{
-    self, AsyncDeadlock, BlockingCall, BlockingPoolBusy, BlockingPoolExhausted, BusyPoll,
-    CpuBoundPoll, CpuOutsideRuntime, CpuStarvation, CpuThrottled, DownstreamSlow, FdExhausted,
-    LaneSaturated, LockContention, MemoryGrowth, PoolTooSmall, PriorityStarvation, RetryStorm,
-    RuntimeDeadlock, SlotLeak,
+use ax_wire::{
+    alert::Severity,
+    verdict::VerdictId::{
+        self, AsyncDeadlock, BlockingCall, BlockingPoolBusy, BlockingPoolExhausted, BusyPoll,
+        CpuBoundPoll, CpuOutsideRuntime, CpuStarvation, CpuThrottled, DownstreamSlow, FdExhausted,
+        LaneSaturated, LockContention, MemoryGrowth, PoolTooSmall, PriorityStarvation, RetryStorm,
+        RuntimeDeadlock, SlotLeak,
+    },
 };
 
 use super::answer::{Finding, Reach};
@@ -182,7 +185,9 @@ pub(super) fn because(cause: &Finding, other: &Finding) -> Option<String> {
     if cause.id == VerdictId::ProcessFrozen {
         return Some(format!("{} because the process does not run", looks(other)));
     }
-    if other.id == CpuBoundPoll && other.confidence >= NAMED_A_POLL {
+    // What was always so has not brought about what is new.
+    let always = cause.severity == Severity::Info;
+    if always || other.id == CpuBoundPoll && other.confidence >= NAMED_A_POLL {
         return None;
     }
     let fits = |row: &&Row| {

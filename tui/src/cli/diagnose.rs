@@ -46,6 +46,11 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         let diagnosis = ax_agent::diagnosis::of_snapshot(&opened.snapshot);
         let mut view = opened.view.clone();
         view.diagnosis = diagnosis;
+        if opened.snapshot.view.is_none() {
+            eprintln!(
+                "ax-top: the service wrote this file itself, of one instant: what needs a history to tell is not told"
+            );
+        }
         return tell(&view, view.at_unix_ns, arguments.json);
     }
     let mut session = Session::start(Sockets::from_env());

@@ -125,3 +125,24 @@ fn a_task_that_wakes_itself() {
     scene.goes_on(3, spins(200_000, 50_000));
     assert_eq!(scene.answer(V::BusyPoll), Answer::Fine);
 }
+
+/// On a host that is always full, what is new is the cause.
+#[test]
+fn starvation_that_is_usual_is_no_news() {
+    let crowded = |picture: &mut Picture| {
+        (picture.on_cpu, picture.run_queue, picture.pressure) = (0.2, 0.5, 0.9);
+        picture.lag_ms = 20;
+    };
+    let mut scene = Scene::new();
+    scene.goes_on(10, crowded);
+    let finding = found(scene.answer(V::CpuStarvation));
+    assert_eq!(finding.severity, Severity::Warning, "nothing is usual yet");
+    scene.goes_on(20, crowded);
+    let finding = found(scene.answer(V::CpuStarvation));
+    assert_eq!(finding.severity, Severity::Info);
+    scene.goes_on(3, |picture| {
+        crowded(picture);
+        picture.downstream().latency_ms = 120;
+    });
+    assert_eq!(scene.ids(), [V::DownstreamSlow, V::CpuStarvation]);
+}
