@@ -27,6 +27,7 @@ use crate::{
     },
     waterfall::Waterfall,
     widget::table::Step,
+    world::Link,
 };
 
 /// Longest query that can be typed.
@@ -98,6 +99,19 @@ impl App {
             Mode::Trace => trace(self.looks.trace).into_iter().collect(),
             Mode::Dependencies => vec![Question::Graph(self.graph_query())],
             _ => Vec::new(),
+        }
+    }
+
+    /// Why there is no answer yet, in words.
+    pub fn asking_words(&self) -> &'static str {
+        match (&self.world.link, self.pace) {
+            (Link::File { .. }, _) if self.opened.is_some() => {
+                "a snapshot file is not asked: its jobs are on 0, its traces in ax-top report FILE"
+            }
+            (Link::File { .. }, _) | (_, Pace::Still) => "a recording holds no answer to this",
+            (_, Pace::Frozen { .. }) => "frozen: nothing is asked until the screen goes on",
+            (Link::Connecting { .. }, Pace::Live) => "no agent is there to be asked",
+            (_, Pace::Live) => "asking ..",
         }
     }
 

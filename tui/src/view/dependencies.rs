@@ -319,7 +319,7 @@ impl Tree<'_> {
 impl Screen<'_> {
     pub fn dependencies(&self, _: &ServiceView, area: Rect, buf: &mut Buffer) {
         let (note, tone) = match self.app.graph() {
-            None => ("asking the service ..".to_owned(), Tone::Quiet),
+            None => (self.app.asking_words().to_owned(), Tone::Quiet),
             Some(Err(why)) => (format!("unknown: {}", printable(why)), Tone::Warning),
             Some(Ok(graph)) => summary(graph),
         };

@@ -27,7 +27,10 @@ impl Screen<'_> {
         );
         let inner = self.panel(area, &title, None, buf);
         let histograms = match self.app.histograms() {
-            None => return self.text(inner, 0, " asking the agent ..", Tone::Quiet, buf),
+            None => {
+                let words = format!(" {}", self.app.asking_words());
+                return self.text(inner, 0, &words, Tone::Quiet, buf);
+            }
             Some(Err(why)) => {
                 let text = format!(" unknown: {}", printable(why));
                 return self.text(inner, 0, &text, Tone::Warning, buf);

@@ -226,34 +226,20 @@ impl Screen<'_> {
         .areas(area);
         self.query(query, buf);
         self.list(Panel::Jobs, "Jobs", table, buf);
-        let page = self.app.jobs_page();
-        if let (Some(Err(why)), true) = (&page, table.height > 2) {
+        let instead = match self.app.jobs_page() {
+            Some(Ok(_)) => None,
+            Some(Err(why)) => Some((format!(" unknown: {}", printable(why)), Tone::Warning)),
+            None => Some((format!(" {}", self.app.asking_words()), Tone::Quiet)),
+        };
+        if let (Some((words, tone)), true) = (instead, table.height > 2) {
+            // In the place of what an empty table says.
             let at = Rect {
                 y: table.y + 2,
                 height: 1,
                 ..table
             };
             self.text(at, 0, &" ".repeat(usize::from(at.width)), Tone::Plain, buf);
-            self.text(
-                at,
-                0,
-                &format!(" unknown: {}", printable(why)),
-                Tone::Warning,
-                buf,
-            );
-        } else if page.is_none() && table.height > 2 {
-            let at = Rect {
-                y: table.y + 2,
-                height: 1,
-                ..table
-            };
-            self.text(
-                at,
-                0,
-                " asking the service ..            ",
-                Tone::Quiet,
-                buf,
-            );
+            self.text(at, 0, &words, tone, buf);
         }
         self.selected(detail, buf);
     }

@@ -192,7 +192,7 @@ impl Screen<'_> {
             x += text.chars().count() as u16 + 1;
         }
         let (note, tone) = match self.app.traces() {
-            None => ("asking the agent ..".to_owned(), Tone::Quiet),
+            None => (self.app.asking_words().to_owned(), Tone::Quiet),
             Some(Err(why)) => (format!("unknown: {}", printable(why)), Tone::Warning),
             Some(Ok(traces)) if traces.forgotten_total > 0 => {
                 let text = format!("{} older ones made room", traces.forgotten_total);

@@ -32,7 +32,10 @@ impl Screen<'_> {
         let inner = self.panel(area, &title, None, buf);
         let view = match self.app.trace_view(trace) {
             _ if trace.is_none() => return,
-            None => return self.text(inner, 0, " asking the agent ..", Tone::Quiet, buf),
+            None => {
+                let words = format!(" {}", self.app.asking_words());
+                return self.text(inner, 0, &words, Tone::Quiet, buf);
+            }
             Some(Err(why)) => {
                 let text = format!(" unknown: {}", printable(why));
                 return self.text(inner, 0, &text, Tone::Warning, buf);
