@@ -60,4 +60,5 @@ pub use daemon::{EXIT_ALREADY_RUNNING, EXIT_CONFIG, EXIT_FAILURE, EXIT_OK, EXIT_
 pub use ingest::CleanSample;
 pub use serve::Agent;
 pub use socket::BindError;
+pub use text::is_safe;
 pub use tokio_util::sync::CancellationToken;

@@ -40,7 +40,9 @@ pub(crate) fn duration(ns: u64) -> String {
     }
 }
 
-fn is_safe(c: char) -> bool {
+/// Whether a character may be shown as it is: it is no control character, and neither reorders nor hides text.
+#[must_use]
+pub fn is_safe(c: char) -> bool {
     let reorders_or_hides = matches!(
         c,
         '\u{061C}'

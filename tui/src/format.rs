@@ -1,6 +1,7 @@
 //! Figures as text. A column's unit stands in its heading and never changes; a sentence carries its own units.
 //! Unknown is `-`.
 
+use ax_agent::is_safe;
 use jiff::{Timestamp, tz::TimeZone};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -123,11 +124,11 @@ pub fn maybe_time_of_day(unix_ns: Option<u64>, zone: &TimeZone) -> String {
     known(unix_ns, |unix_ns| time_of_day(unix_ns, zone))
 }
 
-/// A name as it may be printed: names come from the services, and a control character in one would reach the
-/// terminal as a command.
+/// A name as it may be printed: names come from the services and from files, and a control character in one would reach
+/// the terminal as a command, one that reorders text would let it pass for another.
 pub fn printable(name: &str) -> String {
     name.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
+        .map(|c| if is_safe(c) { c } else { '?' })
         .collect()
 }
 

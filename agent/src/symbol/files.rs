@@ -144,11 +144,20 @@ fn inside(pid: u32, path: &Path) -> PathBuf {
     Path::new(&format!("/proc/{pid}/root")).join(below)
 }
 
-/// Opens without following a link at the end, and without waiting for whatever it is.
+/// Opens a file that a person named, who may name a link.
+pub(super) fn open_named(path: &Path) -> Result<File, FileError> {
+    checked(open_at_once(path, OFlags::empty())?)
+}
+
+/// Opens without following a link at the end.
 pub(super) fn open_plain(path: &Path) -> Result<File, FileError> {
-    let flags =
-        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = rustix::fs::open(path, flags, Mode::empty());
+    open_at_once(path, OFlags::NOFOLLOW)
+}
+
+/// Opens without waiting for whatever it is: a pipe has perhaps nobody at its other end.
+fn open_at_once(path: &Path, more: OFlags) -> Result<File, FileError> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags | more, Mode::empty());
     file.map(File::from)
         .map_err(|error| FileError::Open(error.into()))
 }
@@ -229,6 +238,9 @@ mod tests {
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RUSR).expect("makes a pipe");
         let opened = open_plain(&pipe).and_then(checked);
         assert!(matches!(opened, Err(FileError::NotRegular)));
+        // Where a person names it: a link is followed, and nobody waits for a writer.
+        assert!(open_named(&link).is_ok());
+        assert!(matches!(open_named(&pipe), Err(FileError::NotRegular)));
     }
 
     #[test]

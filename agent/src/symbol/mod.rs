@@ -19,7 +19,6 @@ mod tests;
 
 use std::{
     collections::{BTreeSet, HashMap},
-    fs::File,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
@@ -197,11 +196,7 @@ impl Symbolizer {
         let (file, pid) = match origin {
             Origin::Process(pid) => (files::open_mapped(pid, module)?, Some(pid)),
             Origin::Here => (files::open_here(module)?, None),
-            Origin::Named(path) => {
-                // A person may name a link.
-                let file = File::open(path).map_err(FileError::Open)?;
-                (files::checked(file)?, None)
-            }
+            Origin::Named(path) => (files::open_named(path)?, None),
         };
         let build_id = module.build_id.as_deref();
         let mut names = child::read(&self.program, file, build_id, wanted)?;
