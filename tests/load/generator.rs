@@ -108,8 +108,8 @@ fn latency_is_counted_from_the_intended_send_time() {
     if full() {
         assert!(off.abs() <= 0.10, "{seen} instead of {computed}");
     } else {
-        // On a busy machine a wait can only be longer.
-        assert!((-0.10..=1.0).contains(&off), "{seen} instead of {computed}");
+        // On a busy machine a wait can only be longer, never the fraction of it that a closed loop sees.
+        assert!(off >= -0.10, "{seen} instead of {computed}");
     }
 }
 
