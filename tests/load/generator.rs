@@ -93,23 +93,19 @@ fn latency_is_counted_from_the_intended_send_time() {
     let report = json(&run_to_end(&mut command, 0));
     let figures = &report["analysis"]["steps"][0];
     let seen = figures["p95_ns"].as_f64().expect("measured") / 1e6;
-    let client = &report["session"]["steps"][0]["client"];
-    let closed = quantile_ms(&client["service_time"], 0.95);
     let computed = scheduled_p95_ms();
     let hey =
         hey_p95_ms(&url).map_or_else(|| "not installed".to_owned(), |ms| format!("{ms:.1} ms"));
     result(
         "coordinated omission, p95",
-        &format!(
-            "schedule {computed:.1} ms, ax {seen:.1} ms, hey (waits for answers) {hey}, ax from the real send {closed:.1} ms"
-        ),
+        &format!("schedule {computed:.1} ms, ax {seen:.1} ms, hey (waits for answers) {hey}"),
     );
     let off = seen / computed - 1.0;
     if full() {
         assert!(off.abs() <= 0.10, "{seen} instead of {computed}");
     } else {
-        // On a busy machine a wait can only be longer.
-        assert!((-0.10..=1.0).contains(&off), "{seen} instead of {computed}");
+        // On a busy machine a wait can only be longer, never the fraction of it that a closed loop sees.
+        assert!(off >= -0.10, "{seen} instead of {computed}");
     }
 }
 
