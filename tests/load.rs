@@ -62,9 +62,9 @@ fn result(case: &str, figures: &str) {
     }
 }
 
-/// How far a figure may be off: on a machine that runs all tests at once, only the class is certain.
+/// How far a figure may be off: on a machine that does other things as well, only the class is certain.
 fn tolerance() -> f64 {
-    if full() { 0.05 } else { 0.15 }
+    if full() { 0.05 } else { 0.35 }
 }
 
 fn repetitions(few: usize) -> usize {
