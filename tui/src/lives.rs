@@ -112,13 +112,13 @@ impl Lives {
         let (Some(job), Some(of)) = (event.job, event.of) else {
             return;
         };
-        let Some(named) = names.get(of as usize) else {
+        let Some(of_type) = names.get(of as usize) else {
             return;
         };
         let life = self.jobs.entry(job).or_default();
         life.job = Some(job);
-        life.name.clone_from(&named.name);
-        life.lane.clone_from(&named.lane);
+        life.name.clone_from(&of_type.name);
+        life.lane.clone_from(&of_type.lane);
         life.trace = life.trace.or(event.trace);
         life.parent = life.parent.or(event.parent);
         let before = |length_ns: Option<u64>| at_unix_ns.saturating_sub(length_ns.unwrap_or(0));

@@ -219,13 +219,11 @@ fn unknown_field(name: &str) -> String {
         .map(|(known, _)| *known)
         .min_by_key(|known| distance(known, name))
         .filter(|known| distance(known, name) <= 2);
-    match near {
-        Some(near) => format!("there is no field `{name}`; did you mean `{near}`?"),
-        None => {
-            let all: Vec<_> = FIELDS.iter().map(|(known, _)| *known).collect();
-            format!("there is no field `{name}`; there are {}", all.join(" "))
-        }
+    if let Some(near) = near {
+        return format!("there is no field `{name}`; did you mean `{near}`?");
     }
+    let all: Vec<_> = FIELDS.iter().map(|(known, _)| *known).collect();
+    format!("there is no field `{name}`; there are {}", all.join(" "))
 }
 
 /// How many characters two words are apart (Levenshtein).

@@ -101,7 +101,9 @@ impl Kept {
             let why = most_expendable
                 .into_iter()
                 .find(|why| self.traces.iter().any(|kept| kept.why == *why));
-            why.iter().for_each(|why| self.forget_oldest(*why));
+            if let Some(why) = why {
+                self.forget_oldest(why);
+            }
             if self.traces.len() == before {
                 break;
             }

@@ -156,7 +156,7 @@ impl Hub {
                     self.answer(vec![refusal(Asker::Viewer(viewer), instance, why)]);
                 }
             }
-            Message::Ask(viewer, ask) => self.ask(viewer, *ask, now),
+            Message::Ask(viewer, ask) => self.ask(viewer, &ask, now),
             Message::Control((viewer, uid), control) => self.control(viewer, uid, control, now),
             Message::Rules(viewer) => self.tell_rules(viewer, now),
             Message::Silence(asker, request) => self.silence(asker, request, now),

@@ -1,6 +1,8 @@
 //! What the open screen wants to know beyond the figures that come by themselves: the query for jobs, the trace and the
 //! part of the graph that are looked at, and the questions that they make.
 
+use std::fmt::Write as _;
+
 use std::borrow::Cow;
 
 use ax_wire::{
@@ -181,7 +183,7 @@ impl App {
             };
             let mut text = format!("type={}", quoted(&of.name));
             if let Some(lane) = &of.lane {
-                text.push_str(&format!(" lane={}", quoted(lane)));
+                let _ = write!(text, " lane={}", quoted(lane));
             }
             text.push(' ');
             self.look_for_jobs(text);

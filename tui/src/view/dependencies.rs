@@ -8,6 +8,8 @@
 //!  approval                    missing           no job has this name
 //! ```
 
+use std::fmt::Write as _;
+
 use std::collections::{HashMap, HashSet};
 
 use ax_wire::{
@@ -173,7 +175,7 @@ fn why(row: &TreeRow) -> (String, Tone) {
     }
     if !row.others.is_empty() {
         let word = if node.any { "or" } else { "and" };
-        text.push_str(&format!("{word} for {}", row.others.join(", ")));
+        let _ = write!(text, "{word} for {}", row.others.join(", "));
     }
     let tone = if waits_long(node) {
         Tone::Warning
@@ -205,16 +207,13 @@ pub fn detail(row: &TreeRow) -> Detail {
         None => failure.reason.clone(),
     };
     for step in steps {
-        path.push_str(&format!(" → {step}"));
+        let _ = write!(path, " → {step}");
     }
     if !failure.path.is_empty() {
-        path.push_str(&format!(" → {}", name(node)));
+        let _ = write!(path, " → {}", name(node));
     }
     if failure.left_out > 0 {
-        path.push_str(&format!(
-            " ({} jobs between them left out)",
-            failure.left_out
-        ));
+        let _ = write!(path, " ({} jobs between them left out)", failure.left_out);
     }
     Detail {
         first: format!("{}  {}", name(node), state_word(node)),
@@ -258,7 +257,9 @@ pub fn tree(graph: &Graph) -> Vec<TreeRow> {
     }
     // The longest waits first; those of a root are those of who waits for it.
     let longest = |node: &&Node| std::cmp::Reverse(node.age_ns.unwrap_or(0));
-    children.values_mut().for_each(|of| of.sort_by_key(longest));
+    for of in children.values_mut() {
+        of.sort_by_key(longest);
+    }
     roots.sort_by_key(|root| {
         let waits = children.get(&edge_of(root)).into_iter().flatten();
         let waiting = waits.clone().any(|node| node.state == JobState::Waiting);
@@ -272,7 +273,7 @@ pub fn tree(graph: &Graph) -> Vec<TreeRow> {
         rows: Vec::new(),
     };
     for root in roots {
-        tree.add(root, None, "", "", String::new());
+        tree.add(root, None, "", "", "");
     }
     tree.rows
 }
@@ -286,7 +287,7 @@ struct Tree<'a> {
 
 impl Tree<'_> {
     /// `lead`: the lines before its branch; `fork`: the one that leads to it.
-    fn add(&mut self, node: &Node, above: Option<&Edge>, lead: &str, fork: &str, way: String) {
+    fn add(&mut self, node: &Node, above: Option<&Edge>, lead: &str, fork: &str, way: &str) {
         if self.rows.len() >= MAX_ROWS {
             return;
         }
@@ -311,7 +312,7 @@ impl Tree<'_> {
         let last = below.len().saturating_sub(1);
         for (at, child) in below.into_iter().enumerate() {
             let fork = if at == last { "└ " } else { "├ " };
-            self.add(child, Some(&edge), &lead, fork, key.clone());
+            self.add(child, Some(&edge), &lead, fork, &key);
         }
     }
 }
@@ -357,7 +358,7 @@ fn summary(graph: &Graph) -> (String, Tone) {
         tone = Tone::Warning;
     }
     for unknown in graph.unknown.iter().take(2) {
-        text.push_str(&format!("; unknown: {}", printable(unknown)));
+        let _ = write!(text, "; unknown: {}", printable(unknown));
         tone = Tone::Warning;
     }
     (text, tone)

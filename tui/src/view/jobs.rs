@@ -10,6 +10,8 @@
 //!  submitted -> waits for other jobs 3 ms -> ready -> +57 ms started -> poll 1 ..
 //! ```
 
+use std::fmt::Write as _;
+
 use ax_wire::{
     job::{JobRow, JobSort, JobState, JobsPage, Progress},
     view::ServiceView,
@@ -338,11 +340,11 @@ fn found(page: &JobsPage, offset: u32, is_of_query: bool) -> (String, Tone) {
     };
     let mut tone = Tone::Plain;
     if !page.complete && page.looked_at > 0 {
-        text.push_str(&format!("; only {} were looked at", page.looked_at));
+        let _ = write!(text, "; only {} were looked at", page.looked_at);
         tone = Tone::Warning;
     }
     for unknown in page.unknown.iter().take(2) {
-        text.push_str(&format!("; unknown: {}", printable(unknown)));
+        let _ = write!(text, "; unknown: {}", printable(unknown));
         tone = Tone::Warning;
     }
     if !is_of_query {
@@ -560,8 +562,8 @@ mod tests {
             polls: (0..100).map(|at| (at * MS, at * MS + 1_000)).collect(),
             ..Life::default()
         };
-        let line = life_line(&life, &JobRow::default(), 200 * MS);
-        assert_eq!(line.matches('→').count(), MAX_STEPS, "{line}");
-        assert!(line.contains("steps .."), "{line}");
+        let told = life_line(&life, &JobRow::default(), 200 * MS);
+        assert_eq!(told.matches('→').count(), MAX_STEPS, "{told}");
+        assert!(told.contains("steps .."), "{told}");
     }
 }

@@ -1,6 +1,8 @@
 //! A trace drawn in cells: light where a job waits in its queue, hatched where it awaits, solid where it is polled, red
 //! where an attempt failed, and across it the stalls that hit it.
 
+use std::fmt::Write as _;
+
 use ax_wire::{TraceId, trace::TraceView, view::StallView};
 use ratatui::{
     buffer::Buffer,
@@ -212,14 +214,11 @@ fn about(view: &TraceView, waterfall: &Waterfall, zone: &jiff::tz::TimeZone) -> 
     );
     let mut tone = Tone::Plain;
     if view.recorded.left_out > 0 {
-        text.push_str(&format!(
-            "  {} later events left out",
-            view.recorded.left_out
-        ));
+        let _ = write!(text, "  {} later events left out", view.recorded.left_out);
         tone = Tone::Warning;
     }
     if let Some(unknown) = view.unknown.first() {
-        text.push_str(&format!("  unknown: {}", printable(unknown)));
+        let _ = write!(text, "  unknown: {}", printable(unknown));
         tone = Tone::Warning;
     }
     (text, tone)

@@ -7,6 +7,8 @@
 //!     on-CPU 41 %  waits for a CPU 2 %  off-CPU 57 %   tid 4122 S, a read
 //! ```
 
+use std::fmt::Write as _;
+
 use ax_wire::{
     sample::{BlockingPoolSample, ThreadSample, WorkerState},
     view::{RuntimeView, ServiceView, StallView, WorkerView},
@@ -237,7 +239,7 @@ fn split_line(worker: &WorkerView) -> String {
         percent(worker.run_queue_share),
         percent(off)
     );
-    text.push_str(&format!("   tid {}", count(worker.tid.map(u64::from))));
+    let _ = write!(text, "   tid {}", count(worker.tid.map(u64::from)));
     if let Some(thread) = &worker.thread {
         text.push_str(&kernel_words(thread));
     }
@@ -250,13 +252,13 @@ fn kernel_words(thread: &ThreadSample) -> String {
         .state
         .map_or_else(String::new, |state| format!(" {state}"));
     if let Some(wait) = thread.waits_in {
-        text.push_str(&format!(", waits for {}", wait.label()));
+        let _ = write!(text, ", waits for {}", wait.label());
     }
     if let (Some(own), Some(taken)) = (
         thread.voluntary_switches_total,
         thread.involuntary_switches_total,
     ) {
-        text.push_str(&format!("; switches: {own} own, {taken} forced"));
+        let _ = write!(text, "; switches: {own} own, {taken} forced");
     }
     text
 }

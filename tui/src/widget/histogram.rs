@@ -61,11 +61,11 @@ impl HistogramView<'_> {
         let mut row = 1;
         for (name, quantile) in LADDER {
             let now = lately.and_then(|lately| lately.quantile_ns(quantile));
-            self.rung(name, now, longer.quantile_ns(quantile), row, &put, buf);
+            Self::rung(name, now, longer.quantile_ns(quantile), row, &put, buf);
             row += 1;
         }
         let now = lately.and_then(LatencyHistogram::max_ns);
-        self.rung("max", now, longer.max_ns(), row, &put, buf);
+        Self::rung("max", now, longer.max_ns(), row, &put, buf);
         let bars = Rect {
             y: area.y + (row + 1).min(area.height),
             height: area.height.saturating_sub(row + 1),
@@ -75,7 +75,6 @@ impl HistogramView<'_> {
     }
 
     fn rung(
-        &self,
         name: &str,
         now: Option<u64>,
         longer: Option<u64>,
@@ -222,7 +221,9 @@ mod tests {
 
     fn of(ms: &[u64]) -> LatencyHistogram {
         let mut histogram = LatencyHistogram::new();
-        ms.iter().for_each(|ms| histogram.record_ns(ms * 1_000_000));
+        for ms in ms {
+            histogram.record_ns(ms * 1_000_000);
+        }
         histogram
     }
 

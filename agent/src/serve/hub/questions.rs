@@ -17,7 +17,7 @@ use crate::{
 
 impl Hub {
     /// Takes a question of a viewer.
-    pub(super) fn ask(&mut self, viewer: ConnectionId, ask: Ask, now: Now) {
+    pub(super) fn ask(&mut self, viewer: ConnectionId, ask: &Ask, now: Now) {
         // It takes the place of the one before, also where it is answered at once.
         self.questions.close(viewer);
         let number = ask.number;
@@ -52,7 +52,7 @@ impl Hub {
                     };
                     service
                         .send(ToService::Ask(inquiry))
-                        .map_err(|why| why.to_owned())
+                        .map_err(ToOwned::to_owned)
                 });
                 match asked {
                     Ok(()) => return,
@@ -72,7 +72,7 @@ impl Hub {
     /// A service has answered.
     pub(super) fn answered(&mut self, instance: InstanceId, answer: Answer, now: Now) {
         if let Some(open) = self.questions.answered(instance, answer.number) {
-            self.conclude(open, answer.outcome, now);
+            self.conclude(&open, answer.outcome, now);
         }
     }
 
@@ -93,11 +93,11 @@ impl Hub {
             (open, why)
         });
         for (open, why) in late.collect::<Vec<_>>() {
-            self.conclude(open, Err(why.to_owned()), now);
+            self.conclude(&open, Err(why.to_owned()), now);
         }
     }
 
-    fn conclude(&mut self, open: Open, outcome: Result<Answered, String>, now: Now) {
+    fn conclude(&mut self, open: &Open, outcome: Result<Answered, String>, now: Now) {
         let outcome = self.compose(open.instance, &open.question, outcome, now);
         self.tell_answer(open.viewer, open.number, outcome);
     }
