@@ -54,7 +54,9 @@ fn a_job_is_found_by_its_id_and_its_trace_opened() {
     terminal.shows(&["did you mean `wait`?"]);
     terminal.press("\x1b");
     // Together with what follows, it would be another key.
-    terminal.becomes("the query as it was", |text| text.contains(&format!("/ id={id}")));
+    terminal.becomes("the query as it was", |text| {
+        text.contains(&format!("/ id={id}"))
+    });
 
     terminal.press("4");
     terminal.shows(&["recent", "slow"]);

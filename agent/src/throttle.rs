@@ -57,7 +57,7 @@ mod tests {
         assert_eq!(at(30_000), Some(0));
         assert_eq!(
             throttle
-                .admit_words(start + Duration::from_secs(60))
+                .admit_words(start + Duration::from_mins(1))
                 .as_deref(),
             Some("")
         );

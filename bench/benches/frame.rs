@@ -64,7 +64,7 @@ fn main() -> ExitCode {
     }
     stage.press("1");
     let cpu = cpu_time();
-    let frames = 100;
+    let frames: u32 = 100;
     for _ in 0..frames {
         second += 1;
         assert!(stage.tell(&news(second)), "is a frame");
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
             .draw(|frame| stage.draw(frame))
             .expect("nothing is written anywhere");
     }
-    let each = (cpu_time() - cpu).as_secs_f64() / f64::from(frames);
+    let each = cpu_time().saturating_sub(cpu).as_secs_f64() / f64::from(frames);
     table.row(
         "overview of such a service at 4 frames/s, % of a core",
         each * 4.0 * 100.0,
@@ -88,7 +88,7 @@ fn main() -> ExitCode {
             .draw(|frame| usual.draw(frame))
             .expect("nothing is written anywhere");
     }
-    let each = (cpu_time() - cpu).as_secs_f64() / f64::from(frames);
+    let each = cpu_time().saturating_sub(cpu).as_secs_f64() / f64::from(frames);
     table.row(
         "overview of a usual service at 4 frames/s, % of a core",
         each * 4.0 * 100.0,

@@ -44,11 +44,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let length = receipt.to_unix_ns.saturating_sub(receipt.from_unix_ns);
     print(&format!(
-        "{}: {} frames, {}, {:.1} MB; {why}. ax-top replay plays it\n",
+        "{}: {} frames, {}, {:.0} kB; {why}. ax-top replay plays it\n",
         receipt.path.display(),
         receipt.frames,
         age(length),
-        receipt.bytes as f64 / 1e6
+        receipt.bytes as f64 / 1e3
     ))
 }
 

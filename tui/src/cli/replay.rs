@@ -69,12 +69,12 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     let zone = TimeZone::system();
     let names: Vec<String> = services.iter().map(|name| printable(name)).collect();
     print(&format!(
-        "{}: {} from {} to {}, {:.1} MB, of {}{}\n",
+        "{}: {} from {} to {}, {:.0} kB, of {}{}\n",
         contents.path.display(),
         age(contents.to_unix_ns.saturating_sub(contents.from_unix_ns)),
         time_of_day(contents.from_unix_ns, &zone),
         time_of_day(contents.to_unix_ns, &zone),
-        contents.bytes as f64 / 1e6,
+        contents.bytes as f64 / 1e3,
         names.join(", "),
         if contents.whole { "" } else { " (cut off)" }
     ))

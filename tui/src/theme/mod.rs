@@ -25,11 +25,13 @@ pub enum Tone {
 /// How many colours there are to draw with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
+    /// Black and white alone.
     None,
     /// The sixteen that the terminal itself gives their looks.
     Sixteen,
     /// The fixed cube of 256.
     Cube,
+    /// Any.
     True,
 }
 
@@ -43,6 +45,7 @@ pub struct Theme {
 impl Depth {
     /// What the environment says: none where `NO_COLOR` is set to something or the terminal has none, else as many as
     /// `COLORTERM` and `TERM` tell.
+    #[must_use]
     pub fn from_env() -> Self {
         let variable = |name| {
             let value = std::env::var_os(name).unwrap_or_default();

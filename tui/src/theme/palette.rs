@@ -45,6 +45,7 @@ impl Palette {
     ];
 
     /// As the file and the command line call it.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Dark => "dark",
@@ -55,11 +56,13 @@ impl Palette {
     }
 
     /// The one of this name.
+    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|palette| palette.name() == name)
     }
 
     /// The colour of a tone; what has none is drawn in the terminal's own.
+    #[must_use]
     pub fn colour(self, tone: Tone) -> Option<Colour> {
         let [good, warning, critical] = match self {
             Self::Dark => [
