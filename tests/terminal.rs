@@ -21,7 +21,7 @@ fn keys_arrive_a_stall_is_named_and_q_gives_the_terminal_back() {
         "raw mode is on"
     );
     terminal.press("?");
-    terminal.shows(&["Help", "pick a service from the list"]);
+    terminal.shows(&["Help", "capture: take a snapshot of this service now"]);
     terminal.press("2");
     terminal.shows(&["[2 Lanes", "GET /rate", "Downstreams", "fetch_rate"]);
     terminal.press("\r");

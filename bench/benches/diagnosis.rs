@@ -162,12 +162,12 @@ fn lane_of(lane: u64, second: u64, wrong: bool) -> LaneSample {
     }
 }
 
-fn histogram(ms: u64) -> Option<LatencyHistogram> {
+fn histogram(ms: u64) -> LatencyHistogram {
     let mut histogram = LatencyHistogram::new();
     for step in 1..=20 {
         histogram.record_ns(ms * step * MS / 10);
     }
-    Some(histogram)
+    histogram
 }
 
 fn type_of(of: u64, second: u64, slow: u64) -> TypeSample {
@@ -184,9 +184,9 @@ fn type_of(of: u64, second: u64, slow: u64) -> TypeSample {
         running: 1,
         pending: 0,
         counters: counters(second),
-        queue_wait: histogram(slow),
-        run: histogram(5 * slow),
-        poll: histogram(1),
+        queue_wait: Some(histogram(slow)),
+        run: Some(histogram(5 * slow)),
+        poll: Some(histogram(1)),
         schedule_delay: None,
     }
 }
@@ -197,8 +197,8 @@ fn downstream(of: u64, second: u64, slow: u64) -> DownstreamSample {
         in_flight: 4,
         waiting: if slow > 1 { 30 } else { 0 },
         calls_total: 100 * second,
-        latency: histogram(4 * slow),
-        wait: histogram(slow),
+        latency: Some(histogram(4 * slow)),
+        wait: Some(histogram(slow)),
         pool: Some(PoolSample {
             in_use: 4,
             idle: 0,
