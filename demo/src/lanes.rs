@@ -124,8 +124,15 @@ impl Lanes {
     /// drawn, then mailed.
     pub(crate) async fn report_weekly(self) {
         for week in 1.. {
+            let lanes = self.clone();
+            // Each in a trace of its own.
+            let submitted =
+                ax_probe::spawn(
+                    "weekly_report",
+                    async move { lanes.submit_weekly_report(week) },
+                );
             // A lane that is full refuses it: the next one may have more luck.
-            if let Err(SubmitError::Closed { .. }) = self.submit_weekly_report(week) {
+            if let Ok(Err(SubmitError::Closed { .. })) = submitted.await {
                 return;
             }
             sleep(WEEK).await;

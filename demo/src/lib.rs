@@ -232,7 +232,7 @@ async fn serve_until(
     println!("listening http://{address}");
     let traffic = traffic::start(address, options.rate)?;
     if options.rate > 0 {
-        ax_probe::spawn("weekly_reports", lanes.clone().report_weekly());
+        tokio::spawn(lanes.clone().report_weekly());
     }
     let workers = options.workers();
     let fault = setting.map(|setting| {

@@ -337,6 +337,9 @@ impl Screen<'_> {
             ..area
         };
         self.history(Panel::Dependencies, None, rest, buf);
+        if !matches!(self.app.graph(), Some(Ok(_))) {
+            self.instead_of_rows(rest, "", Tone::Quiet, buf);
+        }
     }
 }
 

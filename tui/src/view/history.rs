@@ -16,6 +16,19 @@ use crate::{
 const DETAIL_ROWS: u16 = 5;
 
 impl Screen<'_> {
+    /// Says why a table has no rows, in the place of what it says when it is empty. `table`: with its panel's rule.
+    pub(super) fn instead_of_rows(&self, table: Rect, words: &str, tone: Tone, buf: &mut Buffer) {
+        if table.height > 2 {
+            let at = Rect {
+                y: table.y + 2,
+                height: 1,
+                ..table
+            };
+            self.text(at, 0, &" ".repeat(usize::from(at.width)), Tone::Plain, buf);
+            self.text(at, 0, &format!(" {words}"), tone, buf);
+        }
+    }
+
     /// `note`: what is missing from the rows, in words.
     pub(super) fn history(&self, panel: Panel, note: Option<String>, area: Rect, buf: &mut Buffer) {
         let Content::List(list) = panel.row().content else {

@@ -213,6 +213,9 @@ impl Screen<'_> {
             _ => "Failed: jobs without success, newest first",
         };
         self.list(shown, title, table, buf);
+        if !matches!(self.app.traces(), Some(Ok(_))) {
+            self.instead_of_rows(table, "", Tone::Quiet, buf);
+        }
         let selected = self.app.table(shown).selected();
         let selected = selected.and_then(|trace| trace.parse().ok());
         self.waterfall_panel(selected, 0, below, buf);
