@@ -4,7 +4,7 @@ use std::{
     env,
     io::{BufRead as _, BufReader, Read as _},
     path::Path,
-    process::{Command, Stdio},
+    process::{ChildStdout, Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -34,6 +34,8 @@ pub struct Service {
     pub agent: PrivateAgent,
     pub address: String,
     child: Guarded,
+    /// Kept open: what drives tests says after a minute that this one runs long, and would end where nobody can hear it.
+    _output: BufReader<ChildStdout>,
 }
 
 impl Service {
@@ -53,18 +55,19 @@ impl Service {
             .stdout(Stdio::piped())
             .spawn()
             .expect("starts");
-        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let mut addresses = lines.filter_map(|line| {
-            let line = line.expect("text");
-            let (_, address) = line.split_once("listening http://")?;
-            Some(address.to_owned())
-        });
-        let address = addresses.next().expect("says where it listens");
+        let mut output = BufReader::new(child.stdout.take().expect("piped"));
+        let address = output
+            .by_ref()
+            .lines()
+            .map(|line| line.expect("text"))
+            .find_map(|line| Some(line.split_once("listening http://")?.1.to_owned()));
+        let address = address.expect("says where it listens");
         agent.viewer().first_figures("load-test");
         Self {
             agent,
             address,
             child: Guarded(child),
+            _output: output,
         }
     }
 
