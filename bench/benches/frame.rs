@@ -1,5 +1,7 @@
-//! `F97`: what a frame of the dashboard costs at 200x60, with 50 services, 200 job types and 100,000 live jobs, from taking
-//! the news in to the last byte for the terminal. And what a screen at rest costs where it is drawn four times a second.
+//! `F97`: what a frame of the dashboard costs at 200x60, with 50 services, 200 job types and 100,000 live jobs, from reading
+//! the line of the socket to the last byte for the terminal. And what a screen at rest costs where it is drawn four times a
+//! second. What is kept to is the CPU time of the thread, which a busy machine leaves as it is; the time on the wall is told
+//! beside it.
 
 use std::{
     io,
@@ -47,20 +49,38 @@ fn main() -> ExitCode {
     for (name, key) in SCREENS {
         stage.press(key);
         let mut costs = Vec::with_capacity(FRAMES);
+        let mut walls = Vec::with_capacity(FRAMES);
         for _ in 0..FRAMES {
             second += 1;
             let line = news(second);
-            let began = Instant::now();
+            let (cpu, began) = (cpu_time(), Instant::now());
             assert!(stage.tell(&line), "is a frame");
             terminal
                 .draw(|frame| stage.draw(frame))
                 .expect("nothing is written anywhere");
-            costs.push(began.elapsed());
+            costs.push(cpu_time().saturating_sub(cpu));
+            walls.push(began.elapsed());
         }
-        costs.sort_unstable();
-        let quantile = |share: usize| ms(costs[(FRAMES * share / 100).min(FRAMES - 1)]);
-        table.row(&format!("{name}, p50 ms"), quantile(50), AtMost(5.0));
-        table.row(&format!("{name}, p99 ms"), quantile(99), AtMost(5.0));
+        table.row(
+            &format!("{name}, p50 ms"),
+            quantile(&mut costs, 50),
+            AtMost(5.0),
+        );
+        table.row(
+            &format!("{name}, p99 ms"),
+            quantile(&mut costs, 99),
+            AtMost(5.0),
+        );
+        table.row(
+            &format!("{name}, p50 on the wall, ms"),
+            quantile(&mut walls, 50),
+            Told,
+        );
+        table.row(
+            &format!("{name}, p99 on the wall, ms"),
+            quantile(&mut walls, 99),
+            Told,
+        );
     }
     stage.press("1");
     let cpu = cpu_time();
@@ -121,12 +141,15 @@ fn line(view: ax_wire::view::ServiceView) -> Vec<u8> {
     line
 }
 
-fn ms(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e3
+/// The cost in ms that so many of a hundred frames do not exceed.
+fn quantile(costs: &mut [Duration], share: usize) -> f64 {
+    costs.sort_unstable();
+    let at = (costs.len() * share / 100).min(costs.len() - 1);
+    costs[at].as_secs_f64() * 1e3
 }
 
-/// What this process has used of the CPU.
+/// What this thread has used of the CPU.
 fn cpu_time() -> Duration {
-    let used = clock_gettime(ClockId::ProcessCPUTime);
+    let used = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec as u32)
 }
