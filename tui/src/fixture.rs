@@ -19,10 +19,12 @@ use ax_wire::{
     },
 };
 
+#[cfg(test)]
 pub use self::diagnosed::{diagnosed, diagnosed_healthy};
 use crate::world::{Link, Update, World};
 
 pub mod asked;
+#[cfg(test)]
 mod diagnosed;
 
 const MS: u64 = 1_000_000;
