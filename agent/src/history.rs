@@ -109,7 +109,8 @@ pub(crate) struct Type {
 /// What the kernel tells the agent of a process that does not speak.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outside {
-    /// Scheduling state letter of its main thread: `T` where it is stopped.
+    /// Scheduling state letter of its main thread: `T` where it is stopped; `R` where another thread could run while it
+    /// sleeps.
     pub state: char,
     /// CPUs that it used since the last look; `None` at the first one.
     pub cpus_used: Option<f64>,
@@ -119,9 +120,9 @@ impl Outside {
     /// CPUs that a process which does not run cannot use.
     const RUNS: f64 = 0.02;
 
-    /// Whether it runs, if only a little.
+    /// Whether it runs, if only a little, or would if it got a CPU.
     pub(crate) fn runs(self) -> bool {
-        self.cpus_used.is_some_and(|cpus| cpus > Self::RUNS)
+        self.state == 'R' || self.cpus_used.is_some_and(|cpus| cpus > Self::RUNS)
     }
 }
 

@@ -11,9 +11,7 @@ use ax_wire::{
         LimitReason, OverloadSample, PoolSample, QueueBand, RouteSample, TaskKind, TaskRef,
         WaitingFor, WorkerState,
     },
-    verdict::{
-        Culprit, Diagnosis, Evidence, Explained, Hurt, HurtKind, Unsure, Verdict, VerdictId,
-    },
+    verdict::Diagnosis,
     view::{
         AgentDropped, Backfill, DownstreamView, LagView, LaneView, LimitMoveView, Point,
         ProcessView, Quantiles, Rates, RuntimeView, ServiceState, ServiceSummary, ServiceView,
@@ -21,9 +19,13 @@ use ax_wire::{
     },
 };
 
+#[cfg(test)]
+pub use self::diagnosed::{diagnosed, diagnosed_healthy};
 use crate::world::{Link, Update, World};
 
 pub mod asked;
+#[cfg(test)]
+mod diagnosed;
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
@@ -217,97 +219,6 @@ pub fn healthy() -> ServiceView {
         newest: None,
     };
     view.point = points(&view).pop();
-    view
-}
-
-/// [`stalled`], as the diagnosis sees it: a cause, and a lane that is full because of it.
-pub fn diagnosed() -> ServiceView {
-    let mut view = stalled();
-    let verdict = |id, subject: Option<&str>, sentence: &str| Verdict {
-        id,
-        subject: subject.map(str::to_owned),
-        severity: Severity::Critical,
-        confidence: 0.95,
-        since_unix_ns: NOW_UNIX_NS - 6 * S,
-        sentence: sentence.to_owned(),
-        evidence: Vec::new(),
-        who_is_hurt: Vec::new(),
-        next_steps: Vec::new(),
-        culprit: None,
-        explains: Vec::new(),
-    };
-    let figure = |what: &str, value: f64, against: Option<f64>, unit| Evidence {
-        what: what.to_owned(),
-        value,
-        against,
-        unit,
-    };
-    let cause = Verdict {
-        evidence: vec![
-            figure("longest poll", 412e6, Some(50e6), Unit::Nanoseconds),
-            figure("off the CPU meanwhile", 0.98, None, Unit::Share),
-            figure("stalls in the last 5 s", 3.0, None, Unit::Count),
-        ],
-        who_is_hurt: vec![Hurt {
-            kind: HurtKind::Route,
-            name: "GET /invoice".to_owned(),
-            affected: Some(38),
-            errors: Some(0),
-            usual_p99_ns: Some(18 * MS),
-            p99_ns: Some(430 * MS),
-        }],
-        next_steps: vec![
-            "use `tokio::process` in place of `std::process`".to_owned(),
-            "or run it on a blocking lane, or in `spawn_blocking`".to_owned(),
-        ],
-        culprit: Some(Culprit {
-            task_type: Some("render_pdf".to_owned()),
-            place: Some("src/pdf.rs:88".to_owned()),
-            job: Some(JobId(7)),
-            trace: None,
-            frame: Some("pdf::convert".to_owned()),
-        }),
-        explains: vec![Explained {
-            id: VerdictId::LaneSaturated,
-            subject: Some("api".to_owned()),
-            because: "lane api looks saturated because the loop was stalled".to_owned(),
-        }],
-        ..verdict(
-            VerdictId::BlockingCall,
-            None,
-            "A poll of `render_pdf` slept 412 ms in the kernel (wait4) on worker 0.",
-        )
-    };
-    let follows = verdict(
-        VerdictId::LaneSaturated,
-        Some("api"),
-        "Lane `api` is full, 57 jobs wait and none has ended for 3 s.",
-    );
-    view.diagnosis = Diagnosis {
-        verdicts: vec![cause, follows],
-        unsure: vec![Unsure {
-            id: VerdictId::MemoryGrowth,
-            needs: "14 s of figures, and has 9".to_owned(),
-        }],
-    };
-    view
-}
-
-/// [`healthy`], of which the diagnosis says so.
-pub fn diagnosed_healthy() -> ServiceView {
-    let mut view = healthy();
-    let healthy = Verdict {
-        id: VerdictId::Healthy,
-        severity: Severity::Info,
-        sentence: "lag p99 0.3 ms, nothing waits, CPU 12 %".to_owned(),
-        explains: Vec::new(),
-        evidence: Vec::new(),
-        who_is_hurt: Vec::new(),
-        next_steps: Vec::new(),
-        culprit: None,
-        ..diagnosed().diagnosis.verdicts.remove(0)
-    };
-    view.diagnosis.verdicts = vec![healthy];
     view
 }
 

@@ -1,10 +1,10 @@
 //! What a rule does when it fires.
 //!
 //! - here: actions as data;
-//! - [`facts`]: what an alert tells those that are called, by name;
-//! - [`template`]: bodies of JSON with such names in them;
-//! - [`exec`] and [`webhook`]: programs that are run, services that are called;
-//! - [`runner`]: so many of them at once.
+//! - `facts`: what an alert tells those that are called, by name;
+//! - `template`: bodies of JSON with such names in them;
+//! - `exec` and `webhook`: programs that are run, services that are called;
+//! - `runner`: so many of them at once.
 
 pub(crate) mod exec;
 pub(crate) mod facts;

@@ -1,9 +1,9 @@
 //! "Why is it slow?": rules that name a cause, with the figures that say so.
 //!
 //! Each file with a rule holds one small type: what it checks, what it says, what to do. A rule is a pure function of a
-//! [`Case`], which is a window and the time with what several rules need worked out once; it finds something, or
-//! nothing, or says how much more it needs to tell. Then [`rank`] puts the cause before what follows from it, [`hurt`]
-//! says who waits, and the [`Casebook`] remembers since when.
+//! `Case`, which is a window and the time with what several rules need worked out once; it finds something, or
+//! nothing, or says how much more it needs to tell. Then `rank` puts the cause before what follows from it, `hurt`
+//! says who waits, and the `Casebook` remembers since when.
 //!
 //! ```text
 //!  Window, Now --> Case --> rules --> rank --> hurt --> Casebook --> Diagnosis

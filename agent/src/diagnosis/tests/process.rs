@@ -130,6 +130,18 @@ fn a_process_that_is_stopped_or_silent() {
 }
 
 #[test]
+fn a_process_that_could_run_and_does_not_is_not_frozen() {
+    let mut scene = Scene::healthy();
+    scene.history.seen_from_outside(Some(Outside {
+        state: 'R',
+        cpus_used: Some(0.0),
+    }));
+    scene.silence(4);
+    assert_eq!(scene.answer(V::ProcessFrozen), Answer::Fine);
+    assert_eq!(scene.ids(), [V::CpuStarvation]);
+}
+
+#[test]
 fn a_process_that_runs_and_says_nothing_gets_no_cpu() {
     let mut scene = Scene::healthy();
     scene.history.seen_from_outside(Some(Outside {
