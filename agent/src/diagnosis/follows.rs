@@ -53,9 +53,10 @@ const ROWS: &[Row] = &[
         tie: Tie::Process,
         why: "the process was stopped by its CPU quota",
     },
+    // A lock too: who holds it stands still with all the others.
     Row {
         causes: &[CpuThrottled],
-        follows: &[CpuStarvation, CpuBoundPoll],
+        follows: &[CpuStarvation, CpuBoundPoll, LockContention],
         tie: Tie::Process,
         why: "the process was stopped by its CPU quota",
     },
@@ -99,6 +100,7 @@ const ROWS: &[Row] = &[
             PriorityStarvation,
             RetryStorm,
             CpuBoundPoll,
+            LockContention,
         ],
         tie: Tie::Process,
         why: "the workers got no CPU",
