@@ -22,6 +22,12 @@ const MANY_PER_CPU: f64 = 8.0;
 /// Fewer than these are never many.
 const LEAST: f64 = 16.0;
 
+/// Whether the latest no-op waited too long for a thread, be it a hiccup or not.
+pub(super) fn is_late(case: &Case<'_>) -> bool {
+    let newest = case.newest().next();
+    newest.is_some_and(|second| second.host.blocking_lag_ns.unwrap_or(0) >= EXHAUSTED_NS)
+}
+
 pub(super) struct BlockingPoolExhausted;
 
 pub(super) struct BlockingPoolBusy;

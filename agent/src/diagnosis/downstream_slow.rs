@@ -9,6 +9,7 @@ use super::{
     Rule,
     answer::{Against as _, Answer, Finding, Reach, amount, count, rate, time},
     baseline::{Baseline, FEWEST},
+    blocking_pool,
     case::{Case, DownstreamCase, mean},
     jobs::WaitsAt,
     words::duration,
@@ -94,7 +95,9 @@ fn check_one(
         .filter(|call| call.age_ns >= hang_ns)
         .count();
     let few_end = now_ns.is_some() || hanging >= 3 || hanging as u64 >= downstream.sample.in_flight;
-    let hangs = hangs.filter(|_| few_end);
+    // Calls that run on the blocking pool and cannot begin look as if they did not come back. Whether the pool is full is
+    // known a second later.
+    let hangs = hangs.filter(|_| few_end && !blocking_pool::is_late(case));
     if now_ns.is_none() && hangs.is_none() {
         return None;
     }

@@ -50,6 +50,35 @@ fn calls_that_do_not_come_back() {
     assert_eq!(scene.answer(V::DownstreamSlow), Answer::Fine);
 }
 
+/// Calls whose closures get no thread look the same for the second in which the pool may as well have hiccuped.
+#[test]
+fn calls_that_may_only_wait_for_a_blocking_thread() {
+    let hang = |picture: &mut Picture| {
+        let sqlite = picture.downstream();
+        (sqlite.calls, sqlite.in_flight) = (0, 4);
+        sqlite.oldest_ms = vec![1_900, 1_800, 1_700, 1_500];
+    };
+    let mut scene = Scene::healthy();
+    scene.goes_on(1, |picture| {
+        hang(picture);
+        picture.blocking_lag_ms = 400;
+    });
+    assert_eq!(scene.answer(V::DownstreamSlow), Answer::Fine);
+    scene.goes_on(1, hang);
+    assert!(
+        found(scene.answer(V::DownstreamSlow))
+            .sentence
+            .contains("do not come back"),
+        "the pool had a hiccup"
+    );
+    let mut scene = Scene::healthy();
+    scene.goes_on(2, |picture| {
+        hang(picture);
+        picture.blocking_lag_ms = 900;
+    });
+    assert_eq!(scene.ids()[0], V::BlockingPoolExhausted);
+}
+
 #[test]
 fn what_is_usual_has_to_be_known_first() {
     let mut scene = Scene::new();
