@@ -1,5 +1,7 @@
 //! The frames, and their form on the socket: one JSON object a line.
 
+mod read;
+
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio_util::codec::LinesCodec;
 
@@ -22,7 +24,7 @@ use crate::{
 pub const MAX_FRAME_BYTES: usize = 8 * 1024 * 1024;
 
 /// What an agent reads: from services, and from viewers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "frame", rename_all = "snake_case")]
 pub enum ToAgent {
@@ -91,7 +93,7 @@ pub enum ToService {
 }
 
 /// What a viewer reads.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "frame", rename_all = "snake_case")]
 pub enum ToViewer {
