@@ -10,13 +10,14 @@
 //! | traces of jobs worth a look | 300 | 3 MiB |
 //! | stalls, observer gaps | 64 each | 30 KiB |
 //! | charts that another agent, or the service itself, kept before | 1,024 seconds | 0.3 MiB (4 workers) |
+//! | what a second of each minute was like, for 25 hours | 1,500 minutes | 0.1 MiB |
 //!
-//! The same figures a minute for 25 hours will stand beside [`ServiceHistory::seconds`], made from seconds as they
-//! leave. Everything is fed with frames and a [`Now`] and asks no clock, so that a replay and a test feed it the same way.
+//! Everything is fed with frames and a [`Now`] and asks no clock, so that a replay and a test feed it the same way.
 
 mod buckets;
 mod change;
 mod compared;
+mod day;
 mod downstreams;
 mod host;
 mod kept;
@@ -43,6 +44,7 @@ pub use self::{
     second::{Counts, DownstreamSecond, LaneSecond, Second, TypeSecond},
 };
 pub(crate) use self::{
+    day::{Day, DayBefore, Typical},
     downstreams::Downstreams,
     kept::{Kept, merge},
     recent::Recent,
@@ -152,6 +154,7 @@ pub struct ServiceHistory {
     pub(crate) kept: Kept,
     /// See [`Self::recall`].
     pub(crate) earlier: Vec<Point>,
+    pub(crate) day: Day,
     tally: Tally,
 }
 
@@ -179,6 +182,7 @@ impl ServiceHistory {
             outside: None,
             kept: Kept::default(),
             earlier: Vec::new(),
+            day: Day::default(),
             tally: Tally::default(),
         }
     }
@@ -251,6 +255,7 @@ impl ServiceHistory {
             );
         }
         second.shrink();
+        self.day.take(&self.seconds, &second);
         self.seconds.push_back(second);
         self.lag.extend(lag);
         if let Some(latest) = &self.latest {
@@ -335,9 +340,11 @@ impl ServiceHistory {
         (self.link == Link::Connected).then_some(silent_ns)
     }
 
-    /// The next instance of the service has come, so that nobody need look for this one.
-    pub(crate) fn succeeded(&mut self) {
+    /// The next instance of the service has come, so that nobody need look for this one. The day that it was part of goes
+    /// on with that.
+    pub(crate) fn succeeded(&mut self) -> Day {
         self.succeeded = true;
+        std::mem::take(&mut self.day)
     }
 
     /// For how long it has been gone without a goodbye, and without another instance in its place.
@@ -401,11 +408,12 @@ impl ServiceHistory {
             + recent
             + self.downstreams.bytes()
             + traces
+            + self.day.bytes()
             + self.lag.len() * size_of::<LagPoint>()
     }
 
-    /// Forgets the older half of the seconds, and histograms that are not of the last ten seconds. Returns how many
-    /// seconds that were.
+    /// Forgets the older half of the seconds and of the day, and histograms that are not of the last ten seconds. Returns
+    /// how many seconds that were.
     pub(crate) fn forget_half(&mut self) -> u64 {
         let half = self.seconds.len().div_ceil(2);
         self.seconds.drain(..half);
@@ -418,6 +426,7 @@ impl ServiceHistory {
         }
         self.downstreams.forget_slots();
         self.kept.forget_half();
+        self.day.forget_half();
         half as u64
     }
 
@@ -464,4 +473,10 @@ pub(crate) fn per_second(count: u64, interval_ns: u64) -> f64 {
 pub(crate) fn quantile(sorted: &[u64], quantile: f64) -> Option<u64> {
     let rank = (quantile * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied()
+}
+
+/// The median; of an even number of values the higher of the two in the middle. `None` of none.
+pub(crate) fn middle(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
 }

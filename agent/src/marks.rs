@@ -9,7 +9,7 @@ use ax_wire::{
 };
 
 use crate::{
-    history::{HISTORY_NS, ServiceHistory},
+    history::{HISTORY_NS, ServiceHistory, middle},
     text::duration,
     window::Window,
 };
@@ -37,10 +37,6 @@ impl Predecessor {
     #[must_use]
     pub fn of(history: &ServiceHistory) -> Self {
         let points = || history.seconds().map(|second| &second.point);
-        let middle = |mut values: Vec<f64>| {
-            values.sort_by(f64::total_cmp);
-            values.get(values.len() / 2).copied()
-        };
         let lags = points().filter_map(|point| Some(point.lag_max_ns? as f64));
         let cpus = points().filter_map(|point| point.cpus_used);
         let memory = points().filter_map(|point| Some(point.rss_bytes? as f64));

@@ -10,9 +10,9 @@ use ax_wire::{
 
 use super::{
     RULES,
-    answer::{Against as _, Answer, Finding, Reach, amount, time},
+    answer::{Answer, Finding, Reach},
     case::{Before, Case, HELD},
-    healthy, hurt,
+    compared, healthy, hurt,
     rank::rank,
 };
 use crate::{
@@ -136,8 +136,8 @@ impl Casebook {
             let since = self.healthy_since(now.unix_ns);
             verdicts.push(verdict(healthy::finding(&case), since, Vec::new()));
         }
-        if let Some(cause) = verdicts.first_mut().filter(|v| v.id != VerdictId::Healthy) {
-            self.compare(cause, &case);
+        if let Some(first) = verdicts.first_mut() {
+            compared::tell(first, self.predecessor.as_ref(), &case);
         }
         // What is always so is no trouble, and of a service that was in trouble from the start nothing else is known.
         let troubled = |open: &Open| open.finding.severity > Severity::Info;
@@ -180,28 +180,6 @@ impl Casebook {
     pub(crate) fn kept(&self) -> [usize; 3] {
         let before = self.before.as_ref().map_or(0, Before::len);
         [self.open.len(), self.marks.len(), before]
-    }
-
-    /// Says how the instance before did, and whether it was another build.
-    fn compare(&self, first: &mut Verdict, case: &Case<'_>) {
-        let Some(before) = &self.predecessor else {
-            return;
-        };
-        let lag = case.window.lag().p99_ns.zip(before.lag_ns);
-        let lag = lag.map(|(now, before)| {
-            time("event-loop lag, against the instance before", now).against(before as f64)
-        });
-        let cpus = case.cpus_used().zip(before.cpus_used);
-        let cpus = cpus.map(|(now, before)| {
-            amount("CPUs used, against the instance before", now).against(before)
-        });
-        first.evidence.extend(lag.into_iter().chain(cpus));
-        if before.is_other_build(case.hello()) == Some(true) {
-            first.next_steps.push(
-                "this is another build than the instance before: look at what changed in it"
-                    .to_owned(),
-            );
-        }
     }
 
     /// Marks a first verdict that is another one than before; healthy only after something else.

@@ -13,6 +13,7 @@ mod answer;
 mod baseline;
 mod case;
 mod casebook;
+mod compared;
 mod follows;
 mod hurt;
 mod jobs;

@@ -1,6 +1,7 @@
 //! Every rule: what it finds, what it leaves alone, what it cannot tell, and the one that it is confused with.
 
 mod cpu;
+mod day;
 mod dependencies;
 mod downstreams;
 mod lanes;

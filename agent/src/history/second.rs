@@ -22,6 +22,8 @@ pub struct Second {
     pub point: Point,
     /// The process on its host.
     pub host: HostSecond,
+    /// Requests that ended a second; `None` where none are told, or no rate is known.
+    pub(crate) requests_per_s: Option<f32>,
     /// Each lane, by its place.
     pub(crate) lanes: Vec<Option<LaneSecond>>,
     /// Each type, by its place: 56 bytes each.
@@ -57,6 +59,7 @@ impl Second {
                 finished_per_s: None,
             },
             host: HostSecond::of(change),
+            requests_per_s: None,
             lanes: Vec::new(),
             types: Vec::new(),
             downstreams: Vec::new(),
@@ -157,7 +160,7 @@ pub struct DownstreamSecond {
 
 /// What was added to the counters in an interval; nothing where there is no interval to add in. A counter that went
 /// backwards, which no probe sends, has added nothing.
-pub(super) fn counts(
+fn counts(
     interval_ns: Option<u64>,
     before: &JobCounters,
     after: &JobCounters,

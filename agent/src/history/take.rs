@@ -1,6 +1,6 @@
 //! How the lanes and types of a sample become their part of a second.
 
-use ax_wire::sample::{JobCounters, LaneSample, TypeSample};
+use ax_wire::sample::{JobCounters, LaneSample, TaskKind, TypeSample};
 
 use super::{
     Lane, Recent, ServiceHistory, Trend, Type, narrow, per_second,
@@ -115,17 +115,18 @@ impl ServiceHistory {
             let known = self.types.value_mut(place);
             let run = own.run.quantiles();
             known.run_p99.add(at, run.p99_ns);
+            let counts = second.counts(&known.latest.counters, &r#type.counters);
+            if let (TaskKind::Request, Some(ns)) = (r#type.kind, second.interval_ns) {
+                let of_this = per_second(counts.finished.into(), ns) as f32;
+                *second.requests_per_s.get_or_insert(0.0) += of_this;
+            }
             second::put(
                 &mut second.types,
                 place,
                 TypeSecond {
                     running: narrow(r#type.running),
                     pending: narrow(r#type.pending),
-                    counts: second::counts(
-                        second.interval_ns,
-                        &known.latest.counters,
-                        &r#type.counters,
-                    ),
+                    counts,
                     queue_wait: own.queue_wait.quantiles().into(),
                     run: run.into(),
                     poll: own.poll.quantiles().into(),

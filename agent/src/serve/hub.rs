@@ -33,6 +33,7 @@ use crate::{
     alert::Book,
     clock::Now,
     config::Config,
+    history::Day,
     marks::Predecessor,
     snapshot::{
         ServiceKey,
@@ -227,10 +228,11 @@ impl Hub {
                 ));
             }
             None => {
-                let place = self.seat_for(&hello, uid);
-                let before = self.predecessor(&hello, uid, place.0);
+                let (seat, book, day) = self.seat_for(&hello, uid);
+                let before = self.predecessor(&hello, uid, seat);
                 let quiet_ns = self.config.quiet.as_nanos() as u64;
-                let mut service = Service::new(hello, speaker, place, quiet_ns, now);
+                let mut service = Service::new(hello, speaker, (seat, book), quiet_ns, now);
+                service.history.day = day;
                 let mut earlier = self.config.earlier.iter();
                 if let Some(charts) = earlier.find(|charts| charts.instance == instance) {
                     service.history.recall(charts.points.clone());
@@ -248,9 +250,9 @@ impl Hub {
         Ok(())
     }
 
-    /// The seat of a service that comes, and the alerts that go with it: those of the last instance on it where that is
-    /// gone, else those from before our own restart.
-    fn seat_for(&mut self, hello: &Hello, uid: u32) -> (u32, Book) {
+    /// The seat of a service that comes, and the alerts and the day that go with it: those of the last instance on it where
+    /// that is gone, else the alerts from before our own restart.
+    fn seat_for(&mut self, hello: &Hello, uid: u32) -> (u32, Book, Day) {
         let alike = |service: &&mut Service| {
             service.history.uid() == uid && service.history.hello.service == hello.service
         };
@@ -271,15 +273,15 @@ impl Hub {
         let before = self.services.values_mut().filter(alike);
         let before = before.filter(|service| service.seat == seat);
         let before = before.filter_map(|s| Some((s.history.gone_since_mono_ns()?, s)));
-        let book = match before.max_by_key(|(gone_since, _)| *gone_since) {
+        let (book, day) = match before.max_by_key(|(gone_since, _)| *gone_since) {
             Some((_, service)) => service.succeeded(&self.config.rules),
-            None => self.saved.take(&ServiceKey {
-                uid,
-                name: hello.service.clone(),
-                seat,
-            }),
+            None => {
+                let name = hello.service.clone();
+                let book = self.saved.take(&ServiceKey { uid, name, seat });
+                (book, Day::default())
+            }
         };
-        (seat, book)
+        (seat, book, day)
     }
 
     /// The last instance on a seat, which is gone.

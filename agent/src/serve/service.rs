@@ -22,7 +22,7 @@ use crate::{
     alert::{Book, Changes, Judging, Quiet, RuleSet},
     clock::Now,
     diagnosis::Casebook,
-    history::ServiceHistory,
+    history::{Day, ServiceHistory},
     snapshot::{ServiceKey, naming::Unnamed},
 };
 
@@ -169,10 +169,10 @@ impl Service {
         })
     }
 
-    /// Another instance takes its seat, and its alerts with it. That this one is lost is no longer of interest.
-    pub(super) fn succeeded(&mut self, rules: &RuleSet) -> Book {
-        self.history.succeeded();
-        self.book.hand_over(rules)
+    /// Another instance takes its seat, and with it its alerts and its day. That this one is lost is no longer of interest.
+    pub(super) fn succeeded(&mut self, rules: &RuleSet) -> (Book, Day) {
+        let day = self.history.succeeded();
+        (self.book.hand_over(rules), day)
     }
 
     pub(super) fn instance(&self) -> InstanceId {

@@ -16,4 +16,5 @@ mod rule_files;
 mod rules;
 mod rules_live;
 mod socket;
+mod successor;
 mod window;
