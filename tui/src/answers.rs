@@ -1,7 +1,7 @@
 //! What is asked of the agent beyond what it sends by itself, and what it answered. One question is open at a time; what
 //! the open screen wants to know is asked again as it gets old.
 
-use std::{mem::discriminant, sync::Arc};
+use std::{mem::discriminant, sync::Arc, time::Duration};
 
 use ax_wire::{
     InstanceId,
@@ -10,6 +10,10 @@ use ax_wire::{
 
 /// An answer that takes longer does not come: the agent has answered for a silent service by then.
 const TIMEOUT_NS: u64 = 4_000_000_000;
+
+/// The shortest time between two questions. Somebody who types a query, or pastes one, changes the question with each
+/// character, and an agent answers no more than 20 questions of one viewer in a second.
+const APART_NS: u64 = 100_000_000;
 
 /// What became of the newest question of its kind.
 #[derive(Clone, Debug)]
@@ -35,23 +39,27 @@ pub struct Answers {
     known: Vec<Arc<Known>>,
     open: Option<Open>,
     asked: u64,
+    last_asked_unix_ns: u64,
+    /// Whether a question waits for its turn.
+    waits: bool,
 }
 
 impl Answers {
     /// The question to be sent now, where there is one: of those wanted, the one that was never answered, else the one
-    /// whose answer is oldest.
+    /// whose answer is oldest. None within [`APART_NS`] of the one before: who wants to know asks again then.
     pub fn ask(
         &mut self,
         instance: InstanceId,
         wanted: &[Question],
         now_unix_ns: u64,
     ) -> Option<Ask> {
+        self.waits = false;
         if let Some(open) = &self.open {
             let ask = &open.ask;
             let late = now_unix_ns.saturating_sub(open.asked_unix_ns) >= TIMEOUT_NS;
             let still_wanted = ask.instance == instance && wanted.contains(&ask.question);
             if late {
-                let why = "no answer: an agent older than this ax-top does not know the question";
+                let why = "no answer for 4 s: the agent is busy, or older than this ax-top";
                 let answer = Answer {
                     number: ask.number,
                     outcome: Err(why.to_owned()),
@@ -72,7 +80,12 @@ impl Answers {
             .filter(|question| age(question) >= fresh_for_ns(question));
         // The first of equals.
         let question = stale.rev().max_by_key(|question| age(question))?.clone();
+        self.waits = self.turn_in_ns(now_unix_ns) > 0;
+        if self.waits {
+            return None;
+        }
         self.asked += 1;
+        self.last_asked_unix_ns = now_unix_ns;
         let ask = Ask {
             number: self.asked,
             instance,
@@ -83,6 +96,18 @@ impl Answers {
             asked_unix_ns: now_unix_ns,
         });
         Some(ask)
+    }
+
+    /// How long a question that waits for its turn has to wait on, where there is one.
+    pub fn next_turn_in(&self, now_unix_ns: u64) -> Option<Duration> {
+        let left = Duration::from_nanos(self.turn_in_ns(now_unix_ns));
+        self.waits.then_some(left)
+    }
+
+    fn turn_in_ns(&self, now_unix_ns: u64) -> u64 {
+        // A clock that was set back holds nothing up.
+        let since = now_unix_ns.checked_sub(self.last_asked_unix_ns);
+        since.map_or(0, |since| APART_NS.saturating_sub(since))
     }
 
     /// Takes an answer. One to a question that is not open any more is of no use.
@@ -104,7 +129,7 @@ impl Answers {
         }));
     }
 
-    /// The agent is gone, and what was asked of it.
+    /// The agent is gone, or does not read, and with it what was asked of it.
     pub fn forget_open(&mut self) {
         self.open = None;
     }
@@ -175,9 +200,9 @@ mod tests {
         assert_eq!(first.question, jobs(1));
         assert_eq!(answers.ask(of, &wanted, S), None, "one at a time");
         answered(&mut answers, &first, S);
-        let second = answers.ask(of, &wanted, S).expect("asks");
+        let second = answers.ask(of, &wanted, S + APART_NS).expect("asks");
         assert_eq!(second.question, trace(1));
-        answered(&mut answers, &second, S);
+        answered(&mut answers, &second, S + APART_NS);
         assert_eq!(answers.ask(of, &wanted, S + S / 2), None, "all is fresh");
         let third = answers.ask(of, &wanted, 2 * S).expect("asks");
         assert_eq!(third.question, jobs(1), "it gets old sooner");
@@ -188,10 +213,12 @@ mod tests {
         let of = InstanceId::new_now();
         let mut answers = Answers::default();
         let typed = answers.ask(of, &[jobs(1)], S).expect("asks");
-        let further = answers.ask(of, &[jobs(2)], S).expect("asks at once");
-        answered(&mut answers, &typed, S);
+        assert_eq!(answers.ask(of, &[jobs(2)], S + APART_NS - 1), None);
+        let next = S + APART_NS;
+        let further = answers.ask(of, &[jobs(2)], next).expect("does not wait");
+        answered(&mut answers, &typed, next);
         assert!(answers.of_kind(of, &jobs(2)).is_none());
-        answered(&mut answers, &further, S);
+        answered(&mut answers, &further, next);
         assert!(answers.find(of, &jobs(2)).is_some());
         assert!(answers.find(of, &jobs(1)).is_none());
         assert!(
@@ -201,7 +228,25 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_never_answers_is_too_old() {
+    fn a_query_that_is_pasted_asks_at_its_beginning_and_at_its_end() {
+        let of = InstanceId::new_now();
+        let mut answers = Answers::default();
+        let typed = (1..=40).filter_map(|length| {
+            let at = S + u64::from(length) * 1_000_000;
+            answers.ask(of, &[jobs(length)], at)
+        });
+        assert_eq!(typed.count(), 1, "of forty characters in as many ms");
+        let waits = answers.next_turn_in(S + 50_000_000);
+        assert_eq!(waits, Some(Duration::from_millis(51)), "since the first");
+        let last = answers.ask(of, &[jobs(40)], S + 2 * APART_NS);
+        assert_eq!(answers.next_turn_in(S + 2 * APART_NS), None);
+        assert_eq!(last.expect("asks").question, jobs(40));
+        let back = answers.ask(of, &[jobs(41)], S / 2);
+        assert!(back.is_some(), "the clock was set back");
+    }
+
+    #[test]
+    fn an_agent_that_never_answers_is_busy_or_too_old() {
         let of = InstanceId::new_now();
         let mut answers = Answers::default();
         answers.ask(of, &[jobs(1)], S).expect("asks");

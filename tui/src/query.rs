@@ -3,7 +3,9 @@
 //!
 //! ```text
 //! query = term { space term }          each must hold
-//! term  = field op value | word        a word alone: some part of the type
+//! term  = field op value               such as wait>100ms
+//!       | word | !word                 a word alone: some part of the type, or none of it
+//!       | #710 | !#710 | 0af76519..    a job by its number, a trace by its first 16 digits or more
 //! op    = = != ~ !~ < <= > >=
 //! value = word | "words with spaces" | 100ms | failed,ready
 //! ```
@@ -40,6 +42,9 @@ const FIELDS: [(&str, Kind); 13] = [
 
 /// The operators, the longer ones first.
 const OPS: [&str; 8] = ["!=", "!~", "<=", ">=", "=", "~", "<", ">"];
+
+/// How many digits make a word the beginning of a trace id: no name of a type is so long and made of these alone.
+const TRACE_DIGITS: std::ops::RangeInclusive<usize> = 16..=32;
 
 /// The words for states, each with those that it means.
 const STATES: [(&str, &[JobState]); 11] = [
@@ -160,16 +165,12 @@ fn operator(text: &str) -> Option<(usize, &'static str)> {
 
 fn term(token: &Token<'_>) -> Result<Term, QueryError> {
     let text = token.text;
-    let Some((at, op)) = operator(text) else {
-        if text.starts_with('!') {
-            return Err(token.error(0, "`!` stands before `=` or `~`, such as type!=pdf"));
-        }
-        return Ok(Term::Text {
-            field: TextField::Type,
-            how: MatchKind::Contains,
-            value: unquoted(text),
-            not: false,
-        });
+    let (not, alone) = match text.strip_prefix('!') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let Some((at, op)) = operator(text).filter(|_| operator(alone).is_some()) else {
+        return word_alone(&unquoted(alone), not).map_err(|what| token.error(0, what));
     };
     let (name, value) = (&text[..at], unquoted(&text[at + op.len()..]));
     let value_at = at + op.len();
@@ -207,6 +208,39 @@ fn term(token: &Token<'_>) -> Result<Term, QueryError> {
             Ok(Term::Number { field, how, value })
         }
     }
+}
+
+/// A job or a trace by what it is called on every screen, so that it can be pasted; else a part of the type.
+fn word_alone(word: &str, not: bool) -> Result<Term, String> {
+    if word.is_empty() {
+        return Err("`!` stands before a word, or before `=` or `~`: !pdf, type!=pdf".to_owned());
+    }
+    if let Some(number) = word.strip_prefix('#') {
+        let value = number
+            .parse()
+            .map_err(|_| format!("`{word}` is no job: # and its number"))?;
+        let how = if not {
+            Comparison::NotEqual
+        } else {
+            Comparison::Equal
+        };
+        let field = NumberField::Id;
+        return Ok(Term::Number { field, how, value });
+    }
+    let is_trace =
+        TRACE_DIGITS.contains(&word.len()) && word.chars().all(|c| c.is_ascii_hexdigit());
+    let (field, how) = if is_trace {
+        (TextField::Trace, MatchKind::Begins)
+    } else {
+        (TextField::Type, MatchKind::Contains)
+    };
+    let value = word.to_owned();
+    Ok(Term::Text {
+        field,
+        how,
+        value,
+        not,
+    })
 }
 
 fn unquoted(value: &str) -> String {
@@ -437,6 +471,9 @@ mod tests {
             "type=\"render pdf\"",
             "state=running,timedout state!=live id=17 id=#17",
             "trace=0af7 priority>=90 wait<=0.2s wait=150 error~disk name!=x",
+            "#17 !#18 !mail",
+            "0af70000000000000000000000000000",
+            "!0123456789abcdef",
         ] {
             assert!(matches(text, &job), "{text}");
         }
@@ -447,6 +484,12 @@ mod tests {
             "mail",
             "state=live",
             "trace=1",
+            "#18",
+            "!#17",
+            "!pdf",
+            "!\"render pdf\"",
+            "0123456789abcdef",
+            "0af7",
         ] {
             assert!(!matches(text, &job), "{text}");
         }
@@ -467,6 +510,7 @@ mod tests {
             ("type=\"a b", 5, "not closed"),
             ("trace=xyz", 6, "no trace id"),
             ("é ! x", 2, "stands before"),
+            ("#seven", 0, "no job"),
         ] {
             let error = parse(text).expect_err(text);
             assert_eq!(error.at, at, "{text}: {error}");

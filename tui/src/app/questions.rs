@@ -44,8 +44,8 @@ pub struct JobsLook {
     pub text: String,
     /// Whether the keys go into it.
     pub typing: bool,
-    /// What it was before somebody began to type.
-    before: String,
+    /// What it was before somebody began to type; nothing where the list was not open.
+    before: Option<String>,
     /// What the last text without a fault meant.
     terms: Vec<Term>,
     /// What is wrong with the text.
@@ -198,10 +198,14 @@ impl App {
         self.looks.jobs.read();
     }
 
-    /// Lets the keys go into the query.
+    /// Lets the keys go into the query: into that of the open list, or into a new one.
     pub fn begin_query(&mut self) {
+        let open = self.mode == Mode::JobList;
+        self.looks.jobs.before = open.then(|| self.looks.jobs.text.clone());
+        if !open {
+            self.look_for_jobs(String::new());
+        }
         self.mode = Mode::JobList;
-        self.looks.jobs.before.clone_from(&self.looks.jobs.text);
         self.looks.jobs.typing = true;
     }
 
@@ -209,8 +213,10 @@ impl App {
     fn end_query(&mut self, keep: bool) -> bool {
         self.looks.jobs.typing = false;
         if !keep {
-            let before = self.looks.jobs.before.clone();
-            self.look_for_jobs(before);
+            match self.looks.jobs.before.take() {
+                Some(before) => self.look_for_jobs(before),
+                None => self.mode = Mode::Jobs,
+            }
         }
         true
     }

@@ -62,12 +62,13 @@ impl Session {
 
     /// Asks the agent for a snapshot; the answer is [`World::captured`].
     pub fn capture(&self, capture: Capture) {
-        self.client.capture(capture);
+        self.ask(ToAgent::Capture(capture));
     }
 
     /// Asks the agent something; the answer comes with [`Self::next`].
     pub fn ask(&self, request: ToAgent) {
-        self.client.ask(request);
+        // A command asks one thing, so it is the first in the queue.
+        let _ = self.client.ask(request);
     }
 
     /// Waits until the agent knows its services and `ready` holds, but no longer than [`PATIENCE`].

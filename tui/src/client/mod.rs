@@ -24,7 +24,6 @@ use std::{
 
 use ax_wire::{
     ToAgent, ToViewer,
-    frame::Capture,
     socket::{self, SOCKET_ENV},
     view::Backfill,
 };
@@ -102,15 +101,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Asks the agent for a snapshot. What became of it comes as an update.
-    pub fn capture(&self, capture: Capture) {
-        self.ask(ToAgent::Capture(capture));
-    }
-
     /// Asks the agent something. The answer comes as an update; what is asked while no agent is connected is forgotten.
-    pub fn ask(&self, request: ToAgent) {
-        // It is full only when the agent does not read, and then the earlier ones wait for an answer.
-        let _ = self.requests.try_send(request);
+    /// Returns false where the agent does not read what it was asked before: then this is not asked.
+    pub fn ask(&self, request: ToAgent) -> bool {
+        self.requests.try_send(request).is_ok()
     }
 }
 

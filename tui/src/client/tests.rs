@@ -4,7 +4,7 @@ use std::{fs::Permissions, os::unix::fs::PermissionsExt as _, path::Path, time::
 
 use ax_wire::{
     InstanceId, ToAgent, ToViewer,
-    frame::{self, Ack, Captured, Refused},
+    frame::{self, Ack, Capture, Captured, Refused},
     hello::PROTOCOL,
     view::{AgentDropped, Services},
 };
@@ -106,14 +106,14 @@ async fn a_capture_is_asked_for_and_answered() {
     let capture = Capture {
         instance: InstanceId::new_now(),
     };
-    client.capture(capture);
+    assert!(client.ask(ToAgent::Capture(capture)));
     let (stream, _) = agent.accept().await.expect("accepts");
     let mut stream = answer(stream, &[ack()]).await;
     assert!(matches!(next(&mut client).await, Update::Link(_)));
     let wanted = Capture {
         instance: InstanceId::new_now(),
     };
-    client.capture(wanted);
+    assert!(client.ask(ToAgent::Capture(wanted)));
     let mut line = String::new();
     stream.read_line(&mut line).await.expect("reads");
     let asked: ToAgent = frame::decode(line.as_bytes()).expect("a frame");

@@ -121,6 +121,7 @@ async fn show<'a>(
         settings,
         terminal,
         changed: false,
+        next_question: None,
     };
     dashboard.tick();
     dashboard.draw()?;
@@ -144,6 +145,8 @@ struct Dashboard<'a> {
     terminal: Terminal,
     /// Whether the screen would look different from the last frame.
     changed: bool,
+    /// When a question that had to wait for the one before it may be asked.
+    next_question: Option<Instant>,
 }
 
 impl Dashboard<'_> {
@@ -185,6 +188,8 @@ impl Dashboard<'_> {
                     self.app.load = newest;
                     self.changed = true;
                 }
+                // What is asked is asked below.
+                () = sleep_until(self.next_question.unwrap_or(last_tick)), if self.next_question.is_some() => {}
                 _ = clock.tick() => {
                     self.changed |= self.tick();
                     self.look_for_session(source);
@@ -203,15 +208,29 @@ impl Dashboard<'_> {
 
     /// Asks the agent what the open screen wants to know.
     fn ask(&mut self, source: &Source<'_>) {
+        self.next_question = None;
         let Source::Agent { client, .. } = source else {
             return;
         };
         if let Some(instance) = self.app.shown {
-            let wanted = self.app.wanted();
-            let ask = self.live.answers.ask(instance, &wanted, now_unix_ns());
-            if let Some(ask) = ask {
-                client.ask(ToAgent::Ask(ask));
+            let (wanted, now) = (self.app.wanted(), now_unix_ns());
+            let ask = self.live.answers.ask(instance, &wanted, now);
+            if ask.is_some_and(|ask| !client.ask(ToAgent::Ask(ask))) {
+                self.live.answers.forget_open();
             }
+            let wait = self.live.answers.next_turn_in(now);
+            self.next_question = wait.map(|wait| Instant::now() + wait);
+        }
+    }
+
+    /// Asks the agent to do something. Nothing happens where there is none: then it has been said before.
+    fn wish(&mut self, wish: ToAgent, source: &Source<'_>) {
+        let Source::Agent { client, .. } = source else {
+            return;
+        };
+        if !client.ask(wish) {
+            let text = "not sent: the agent does not read what it was asked before; try again";
+            self.app.say(text, Tone::Warning, now_unix_ns());
         }
     }
 
@@ -242,16 +261,8 @@ impl Dashboard<'_> {
         self.look_for_session(source);
         match request {
             None => {}
-            Some(Request::Capture(capture)) => {
-                if let Source::Agent { client, .. } = source {
-                    client.capture(capture);
-                }
-            }
-            Some(Request::Control(control)) => {
-                if let Source::Agent { client, .. } = source {
-                    client.ask(ToAgent::Control(control));
-                }
-            }
+            Some(Request::Capture(capture)) => self.wish(ToAgent::Capture(capture), source),
+            Some(Request::Control(control)) => self.wish(ToAgent::Control(control), source),
             Some(Request::Copy(text)) => Terminal::copy(&text)?,
             Some(Request::Write { file, text }) => self.write(&file, &text),
             Some(Request::Suspend) => self.suspend()?,

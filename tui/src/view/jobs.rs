@@ -33,7 +33,7 @@ use super::Screen;
 use crate::{
     format::{UNKNOWN, age, duration, ms, printable},
     screens::Panel,
-    theme::Tone,
+    theme::{Theme, Tone},
     widget::table::{Cell, Column, RowOrder, SortKey, Table},
 };
 
@@ -227,7 +227,9 @@ impl Screen<'_> {
         self.query(query, buf);
         self.list(Panel::Jobs, "Jobs", table, buf);
         match self.app.jobs_page() {
-            Some(Ok(_)) => {}
+            Some(Ok(_)) if self.app.jobs_are_of_query() => {}
+            // Rows of the query before, for the moment: they must not look as if they matched.
+            Some(Ok(_)) => buf.set_style(table, Theme::faded()),
             Some(Err(why)) => {
                 let words = format!("unknown: {}", printable(why));
                 self.instead_of_rows(table, &words, Tone::Warning, buf);
@@ -282,7 +284,15 @@ impl Screen<'_> {
             return;
         }
         if let Some(Ok(page)) = self.app.jobs_page() {
-            let (text, tone) = found(page, look.offset, self.app.jobs_are_of_query());
+            let (text, tone) = if self.app.jobs_are_of_query() {
+                found(page, look.offset)
+            } else {
+                let words = format!(
+                    "{} below: what was looked for before",
+                    self.app.asking_words()
+                );
+                (words, Tone::Quiet)
+            };
             self.text(room, 1, &text, tone, buf);
         }
     }
@@ -318,7 +328,7 @@ impl Screen<'_> {
 }
 
 /// `matching 34, live 1204331`, and what is missing from it.
-fn found(page: &JobsPage, offset: u32, is_of_query: bool) -> (String, Tone) {
+fn found(page: &JobsPage, offset: u32) -> (String, Tone) {
     let mut text = match page.rows.len() {
         0 => format!("none of {} live jobs", page.live),
         rows => format!(
@@ -337,9 +347,6 @@ fn found(page: &JobsPage, offset: u32, is_of_query: bool) -> (String, Tone) {
     for unknown in page.unknown.iter().take(2) {
         let _ = write!(text, "; unknown: {}", printable(unknown));
         tone = Tone::Warning;
-    }
-    if !is_of_query {
-        text.push_str(" ..");
     }
     (text, tone)
 }

@@ -217,3 +217,35 @@ fn a_query_is_typed_completed_and_corrected() {
     key(&mut app, KeyCode::Esc);
     assert_eq!(app.looks.jobs.text, "lane=db state=failed", "as before");
 }
+
+/// A query that was dropped does not come back, and the rows of another query do not look as if they matched.
+#[test]
+fn a_new_query_begins_empty_and_fades_the_rows_of_the_one_before() {
+    let mut app = answered(Mode::Jobs, asked::answer);
+    press(&mut app, Action::Filter);
+    app.look_for_jobs("lane=db".to_owned());
+    for key in ["enter", "esc", "/"] {
+        let key: crate::keys::Key = key.parse().expect(key);
+        app.press(&key.event(), fixture::NOW_UNIX_NS);
+    }
+    assert_eq!(app.looks.jobs.text, "");
+    let esc: crate::keys::Key = "esc".parse().expect("a key");
+    app.press(&esc.event(), fixture::NOW_UNIX_NS);
+    assert_eq!(app.mode, Mode::Jobs, "where it was begun");
+
+    let mut app = answered(Mode::JobList, asked::answer);
+    let faded = |app: &App| {
+        let area = Rect::new(0, 0, 80, 24);
+        let mut buffer = Buffer::empty(area);
+        (&Screen::new(app, Theme::with_colour(true), Glyphs::Unicode)).render(area, &mut buffer);
+        // Where the first row's type stands.
+        buffer[(3, 7)].modifier.contains(Modifier::DIM)
+    };
+    assert!(!faded(&app));
+    app.look_for_jobs("#710".to_owned());
+    assert!(faded(&app));
+    let text = drawn(&app, 80, 24);
+    assert!(text.contains("what was looked for before"), "{text}");
+    asked::answer_all(&mut app, asked::answer);
+    assert!(!faded(&app));
+}
