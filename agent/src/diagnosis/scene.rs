@@ -8,8 +8,8 @@ use ax_wire::{
     sample::{
         BlockingPoolSample, CallInFlight, CallerSample, CgroupCpuSample, DownstreamSample, Dropped,
         JobCounters, KernelWait, LagPoint, LaneSample, PoolSample, ProcessSample, RuntimeSample,
-        Sample, TaskKind, TaskRef, ThreadSample, TypeSample, WaitedFor, WaitingJob, WaitingReason,
-        WorkerSample, WorkerState,
+        Sample, TaskKind, TaskRef, ThreadSample, TypeSample, WaitedFor, WaitingFor, WaitingJob,
+        WaitingReason, WorkerSample, WorkerState,
     },
     verdict::{Diagnosis, VerdictId},
 };
@@ -342,6 +342,10 @@ impl Scene {
             paused: picture.paused,
             queue: Some(picture.bands.clone()),
             limit_moves: picture.limit_moves.clone(),
+            waiting_for: picture.dependents.map(|dependencies| WaitingFor {
+                dependencies,
+                ..WaitingFor::default()
+            }),
             ..known.clone()
         }
     }

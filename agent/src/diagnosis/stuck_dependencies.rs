@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ax_wire::{
     JobId,
     alert::Severity,
-    sample::{WaitingJob, WaitingReason},
+    sample::{MAX_WAITING_JOBS, WaitingJob, WaitingReason},
     verdict::VerdictId,
 };
 
@@ -31,12 +31,55 @@ impl Rule for StuckDependencies {
     }
 
     fn check(&self, case: &Case<'_>) -> Answer {
-        check_jobs(&case.latest.waiting_jobs, case.latest.at_mono_ns).into()
+        let all = Waiters::of(case);
+        check_jobs(&case.latest.waiting_jobs, all, case.latest.at_mono_ns).into()
     }
 }
 
-/// Also of the jobs that a snapshot lists.
-pub(crate) fn check_jobs(waiting: &[WaitingJob], at_mono_ns: u64) -> Option<Finding> {
+/// How many jobs wait for other jobs: a sample lists the oldest of them only.
+#[derive(Clone, Copy)]
+struct Waiters {
+    listed: u64,
+    /// `None` where the service does not tell.
+    all: Option<u64>,
+}
+
+impl Waiters {
+    fn of(case: &Case<'_>) -> Self {
+        let listed = case.latest.waiting_jobs.iter();
+        let listed = listed.filter(|job| job.reason == WaitingReason::Dependencies);
+        let told = case.lanes().map(|lane| {
+            let waiting_for = lane.entry.value.latest.waiting_for?;
+            Some(waiting_for.dependencies)
+        });
+        Self {
+            listed: listed.count() as u64,
+            all: told
+                .flatten()
+                .reduce(u64::saturating_add)
+                .filter(|all| *all > 0),
+        }
+    }
+
+    /// There are more than are listed, or may be.
+    fn are_more(self) -> bool {
+        match self.all {
+            Some(all) => all > self.listed,
+            None => self.listed >= MAX_WAITING_JOBS as u64,
+        }
+    }
+
+    /// `3 jobs`, of all that are listed and do so; `At least 32 of 128 waiting jobs` where there are others.
+    fn told(self, stuck: usize) -> String {
+        match self.all {
+            _ if !self.are_more() => jobs(stuck),
+            Some(all) => format!("At least {stuck} of {all} jobs that wait for others"),
+            None => format!("At least {}", jobs(stuck)),
+        }
+    }
+}
+
+fn check_jobs(waiting: &[WaitingJob], all: Waiters, at_mono_ns: u64) -> Option<Finding> {
     let by_id: BTreeMap<JobId, &WaitingJob> = waiting
         .iter()
         .filter_map(|job| Some((job.task.job?, job)))
@@ -53,7 +96,11 @@ pub(crate) fn check_jobs(waiting: &[WaitingJob], at_mono_ns: u64) -> Option<Find
         )
     } else if let Some((names, stuck)) = missing(waiting) {
         (
-            format!("wait for {}, which nobody has submitted", list(&names, 3)),
+            format!(
+                "{} for {}, which nobody has submitted",
+                wait(&stuck),
+                list(&names, 3)
+            ),
             stuck,
             Severity::Warning,
             0.8,
@@ -61,7 +108,8 @@ pub(crate) fn check_jobs(waiting: &[WaitingJob], at_mono_ns: u64) -> Option<Find
     } else if let Some((names, stuck)) = behind_a_person(waiting, &by_id) {
         (
             format!(
-                "wait for {}, which has failed for good and waits for a person",
+                "{} for {}, which has failed for good and waits for a person",
+                wait(&stuck),
                 list(&names, 3)
             ),
             stuck,
@@ -76,8 +124,9 @@ pub(crate) fn check_jobs(waiting: &[WaitingJob], at_mono_ns: u64) -> Option<Find
         if long.is_empty() {
             return None;
         }
+        let have = if long.len() == 1 { "has" } else { "have" };
         (
-            "have waited for other jobs for more than 5 minutes".to_owned(),
+            format!("{have} waited for other jobs for more than 5 minutes"),
             long,
             Severity::Warning,
             0.6,
@@ -96,10 +145,15 @@ pub(crate) fn check_jobs(waiting: &[WaitingJob], at_mono_ns: u64) -> Option<Find
         .count();
     let sentence = format!(
         "{} {what}; the oldest, {}, for {}.",
-        jobs(stuck.len()),
+        all.told(stuck.len()),
         name(oldest),
         duration(oldest.age_ns)
     );
+    let too_long_of = if all.are_more() {
+        "jobs among those listed that have waited for more than 5 min"
+    } else {
+        "jobs that have waited for more than 5 min"
+    };
     let finding = Finding::new(VerdictId::StuckDependencies, severity, sentence)
         .sure(confidence)
         .since(at_mono_ns.saturating_sub(oldest.age_ns))
@@ -107,13 +161,18 @@ pub(crate) fn check_jobs(waiting: &[WaitingJob], at_mono_ns: u64) -> Option<Find
         .hurts(Reach::Lanes(lanes))
         .evidence(count("jobs that wait so", stuck.len() as u64))
         .evidence(time("the oldest waits", oldest.age_ns).against(LEAST_NS as f64))
-        .evidence(count("jobs that have waited for more than 5 min", too_long as u64))
+        .evidence(count(too_long_of, too_long as u64))
+        .evidence_if(all.all.map(|all| count("jobs that wait for other jobs", all)))
         .next("submit what is missing, retry or drop what failed, or cancel those that wait")
         .next("submit all jobs of a graph before any of them can wait in vain (`after` takes handles, too)");
     Some(finding)
 }
 
-/// `load (name "nightly")`.
+fn wait(stuck: &[&WaitingJob]) -> &'static str {
+    if stuck.len() == 1 { "waits" } else { "wait" }
+}
+
+/// The name that it was given, or that of its type.
 fn name(job: &WaitingJob) -> String {
     match &job.name {
         Some(name) => format!("`{name}`"),

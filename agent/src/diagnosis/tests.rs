@@ -7,6 +7,7 @@ mod downstreams;
 mod lanes;
 mod pools;
 mod process;
+mod snapshots;
 mod stalls;
 mod together;
 

@@ -50,6 +50,8 @@ pub(crate) struct LanePicture {
     pub(crate) paused: bool,
     pub(crate) bands: Vec<QueueBand>,
     pub(crate) limit_moves: Vec<LimitMove>,
+    /// Jobs that wait for others, where that is told.
+    pub(crate) dependents: Option<u64>,
 }
 
 /// One second of a route, a task or a blocking closure.
@@ -146,6 +148,7 @@ impl LanePicture {
             paused: false,
             bands: Vec::new(),
             limit_moves: Vec::new(),
+            dependents: None,
         }
     }
 

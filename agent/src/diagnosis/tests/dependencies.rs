@@ -29,7 +29,7 @@ fn jobs_that_wait_for_what_cannot_finish() {
     assert!(
         finding
             .sentence
-            .contains("wait for `ledger`, which nobody has submitted")
+            .contains("1 job waits for `ledger`, which nobody has submitted")
     );
     let mut failed = waiting(2, "import", &[]);
     failed.reason = WaitingReason::Person;
@@ -63,4 +63,40 @@ fn a_name_may_come_a_little_later_than_who_waits_for_it() {
     let mut job = waiting(1, "report", &[(None, Some("ledger"))]);
     job.age_ns = S;
     assert_eq!(with(&[job]).answer(V::StuckDependencies), Answer::Fine);
+}
+
+/// A sample lists 32 of them: what is said is the true count, or that it is a lower bound.
+#[test]
+fn jobs_that_are_not_listed_are_not_forgotten() {
+    let jobs: Vec<_> = (1..=32)
+        .map(|job| waiting(job, "report", &[(None, Some("ledger"))]))
+        .collect();
+    let with = |listed: usize, told: Option<u64>| {
+        let mut scene = Scene::healthy();
+        scene.goes_on(1, |picture| {
+            picture.waiting_jobs = jobs[..listed].to_vec();
+            // Of two lanes.
+            picture.lane("db").dependents = told.map(|told| told - 2);
+            picture.lane("api").dependents = told.map(|_| 2);
+        });
+        found(scene.answer(V::StuckDependencies))
+    };
+    let all = with(32, Some(128));
+    assert_eq!(
+        all.sentence,
+        "At least 32 of 128 jobs that wait for others wait for `ledger`, which nobody has submitted; the oldest, `report`, \
+         for 10 s."
+    );
+    let total = all.evidence.iter();
+    let mut total = total.filter(|of| of.what == "jobs that wait for other jobs");
+    assert_eq!(total.next().map(|of| of.value), Some(128.0));
+    let unknown = with(32, None).sentence;
+    assert!(
+        unknown.starts_with("At least 32 jobs wait for"),
+        "{unknown}"
+    );
+    let few = with(3, Some(3)).sentence;
+    assert!(few.starts_with("3 jobs wait for"), "{few}");
+    let one = with(1, None).sentence;
+    assert!(one.starts_with("1 job waits for"), "{one}");
 }
