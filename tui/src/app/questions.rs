@@ -22,6 +22,7 @@ use crate::{
     lives::{Life, Lives},
     query::{self, QueryError},
     screens::{Mode, Panel},
+    theme::Tone,
     view::{
         dependencies::{TreeRow, tree},
         jobs::JOB_SORTS,
@@ -170,24 +171,32 @@ impl App {
         page.rows.iter().find(|job| job.id.to_string() == *selected)
     }
 
-    /// Opens the single jobs of the selected type.
+    /// Opens the single jobs of the selected type. Tasks that are no jobs are counted and measured, but not listed.
     pub fn open_jobs_of_type(&mut self) -> Option<Request> {
-        if let Some(of) = self.selected_type().filter(|of| of.kind == TaskKind::Job) {
-            let quoted = |text: &str| {
-                let text = text.replace('"', "");
-                if text.contains(' ') {
-                    format!("\"{text}\"")
-                } else {
-                    text
-                }
-            };
-            let mut text = format!("type={}", quoted(&of.name));
-            if let Some(lane) = &of.lane {
-                let _ = write!(text, " lane={}", quoted(lane));
-            }
-            text.push(' ');
-            self.look_for_jobs(text);
+        let of = self.selected_type()?;
+        if of.kind != TaskKind::Job {
+            let text = format!(
+                "{} is a task: only jobs of a lane are listed one by one",
+                of.name
+            );
+            self.say(&text, Tone::Plain, self.world.now_unix_ns);
+            return None;
         }
+        let quoted = |text: &str| {
+            let text = text.replace('"', "");
+            if text.contains(' ') {
+                format!("\"{text}\"")
+            } else {
+                text
+            }
+        };
+        let mut text = format!("type={}", quoted(&of.name));
+        if let Some(lane) = &of.lane {
+            let _ = write!(text, " lane={}", quoted(lane));
+        }
+        text.push(' ');
+        self.look_for_jobs(text);
+        self.panels[Panel::Jobs as usize].table.begin_anew();
         self.mode = Mode::JobList;
         None
     }

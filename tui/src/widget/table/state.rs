@@ -1,6 +1,6 @@
 //! How a table is looked at: order, selection, filter, and what part of it is seen.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{Filter, RowKey, RowOrder, SortBy, SortKey, Step, Table};
 
@@ -14,12 +14,15 @@ struct Sorting {
 /// How one table is looked at.
 #[derive(Clone, Debug, Default)]
 pub struct TableState {
+    /// The rows as they were handed in last, unless they are to be arranged anew.
+    given: Option<Vec<RowKey>>,
     /// All rows there are, in the order in which they stand.
     order: Vec<RowKey>,
     /// Those that the filter lets through, as places among the rows that were handed in last.
     visible: Vec<(RowKey, usize)>,
     selected: Option<RowKey>,
-    /// Whether somebody has moved the selection. Before that, the newest row of a history is it.
+    /// Whether somebody has moved the selection. Before that, the newest row of a history is it, or the first of those that
+    /// were asked for.
     moved: bool,
     sorting: Option<Sorting>,
     filter: Filter,
@@ -30,25 +33,38 @@ pub struct TableState {
 impl TableState {
     /// Makes room for the rows there are now: known ones stay where they are, new ones come last.
     pub fn sync<R>(&mut self, table: &Table<R>, rows: &[R]) {
+        let given: Vec<RowKey> = rows.iter().map(table.row_key).collect();
+        // Nearly every frame brings new figures of the rows that were there before; a filter looks at the figures.
+        if self.given.as_ref() != Some(&given) || !self.filter.is_empty() {
+            self.arrange(table, rows, &given);
+            self.given = Some(given);
+        }
+        let follows = table.order != RowOrder::Kept && !self.moved;
+        let gone = |key: &RowKey| !self.visible.iter().any(|(visible, _)| visible == key);
+        if follows || self.selected.as_ref().is_none_or(gone) {
+            self.selected = self.visible.first().map(|(key, _)| key.clone());
+        }
+    }
+
+    fn arrange<R>(&mut self, table: &Table<R>, rows: &[R], given: &[RowKey]) {
         let unsorted = table.order == RowOrder::AsGiven && self.sorting.is_none();
         if unsorted || table.order == RowOrder::Asked {
             self.order.clear();
         }
-        let keys = rows.iter().map(table.row_key);
         // Of two rows with one key the first stands; there should be none.
-        let mut places: HashMap<RowKey, usize> = HashMap::with_capacity(rows.len());
-        let mut in_turn = Vec::with_capacity(rows.len());
-        for (place, key) in keys.enumerate() {
-            places.entry(key.clone()).or_insert_with(|| {
-                in_turn.push(key);
-                place
-            });
+        let mut places: HashMap<&RowKey, usize> = HashMap::with_capacity(given.len());
+        for (place, key) in given.iter().enumerate() {
+            places.entry(key).or_insert(place);
         }
         self.order.retain(|key| places.contains_key(key));
-        if self.order.len() < in_turn.len() {
-            let known: std::collections::HashSet<&RowKey> = self.order.iter().collect();
-            in_turn.retain(|key| !known.contains(key));
-            self.order.append(&mut in_turn);
+        if self.order.len() < places.len() {
+            let known: HashSet<&RowKey> = self.order.iter().collect();
+            let is_new = |(place, key): &(usize, &RowKey)| {
+                places.get(key) == Some(place) && !known.contains(key)
+            };
+            let new = given.iter().enumerate().filter(is_new);
+            let new: Vec<RowKey> = new.map(|(_, key)| key.clone()).collect();
+            self.order.extend(new);
         }
         let lets_through = |place: usize| self.filter.matches(table, &rows[place]);
         let visible = self.order.iter().filter_map(|key| {
@@ -56,17 +72,18 @@ impl TableState {
             lets_through(place).then(|| (key.clone(), place))
         });
         self.visible = visible.collect();
-        let follows = table.order == RowOrder::AsGiven && !self.moved;
-        let gone = |key: &RowKey| !self.visible.iter().any(|(visible, _)| visible == key);
-        if follows || self.selected.as_ref().is_none_or(gone) {
-            self.selected = self.visible.first().map(|(key, _)| key.clone());
-        }
     }
 
     /// Moves the selection.
     pub fn step(&mut self, step: Step) {
         let last = self.visible.len().saturating_sub(1);
         self.select(step.from(self.selected_index(), last));
+    }
+
+    /// Selects the first row, as if nobody had moved the selection.
+    pub fn begin_anew(&mut self) {
+        self.moved = false;
+        self.selected = None;
     }
 
     /// Selects the row at this place among those that are seen.
@@ -80,6 +97,7 @@ impl TableState {
     /// Lets only those rows be seen that hold to the filter, from the next [`TableState::sync`] on.
     pub fn set_filter(&mut self, filter: Filter) {
         self.filter = filter;
+        self.given = None;
     }
 
     /// What the rows are narrowed to.
@@ -138,6 +156,7 @@ impl TableState {
             .collect();
         keyed.sort_by(|(a, _), (b, _)| a.compare(b, sorting.descending));
         self.order = keyed.into_iter().map(|(_, key)| key).collect();
+        self.given = None;
         self.sync(table, rows);
     }
 

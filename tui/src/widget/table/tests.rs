@@ -243,3 +243,43 @@ fn a_heading_sorts_and_once_more_turns_round() {
     state.sort(&TABLE, &rows, SortBy::Column(7), WIDE);
     assert_eq!(state.sorted_by(&TABLE).as_deref(), Some("by ms ▲"));
 }
+
+/// What is not arranged anew each second must be, once it changes.
+#[test]
+fn rows_that_change_places_and_filters_that_come_and_go_are_noticed() {
+    let mut state = TableState::default();
+    let rows = [("b", Some(1)), ("a", Some(9))];
+    state.sync(&TABLE, &rows);
+    let swapped = [("a", Some(8)), ("b", Some(2))];
+    state.sync(&TABLE, &swapped);
+    let seen: Vec<_> = state.in_order(&swapped).copied().collect();
+    assert_eq!(seen, [("b", Some(2)), ("a", Some(8))]);
+    state.set_filter(Filter::parse("ms>5"));
+    state.sync(&TABLE, &swapped);
+    assert_eq!(shown(&state, &swapped), ["a"]);
+    let later = [("a", Some(3)), ("b", Some(6))];
+    state.sync(&TABLE, &later);
+    assert_eq!(shown(&state, &later), ["b"], "by the figures of now");
+    state.set_filter(Filter::parse(""));
+    state.sync(&TABLE, &[]);
+    assert_eq!((state.count(), state.selected()), (0, None));
+    state.sync(&TABLE, &later);
+    assert_eq!(shown(&state, &later), ["a", "b"]);
+}
+
+#[test]
+fn the_first_of_what_was_asked_for_is_selected_until_somebody_moves() {
+    let asked = Table {
+        order: RowOrder::Asked,
+        columns: TABLE.columns,
+        ..TABLE
+    };
+    let mut state = TableState::default();
+    state.sync(&asked, &[("a", None), ("b", None)]);
+    state.step(Step::Down);
+    state.sync(&asked, &[("c", None), ("b", None)]);
+    assert_eq!(state.selected().map(String::as_str), Some("b"));
+    state.begin_anew();
+    state.sync(&asked, &[("c", None), ("b", None)]);
+    assert_eq!(state.selected().map(String::as_str), Some("c"));
+}
