@@ -2,7 +2,7 @@
 
 use ax_wire::{
     alert::Unit,
-    verdict::{Culprit, Evidence, Hurt, Unsure, Verdict, VerdictId},
+    verdict::{Culprit, Evidence, Explained, Hurt, Unsure, Verdict, VerdictId},
     view::ServiceView,
 };
 
@@ -117,6 +117,16 @@ pub fn because(evidence: &Evidence) -> String {
         format!(" (against {})", shown(against))
     });
     printable(&format!("{} {value}{against}", evidence.what))
+}
+
+/// `90 % sure`.
+pub fn confidence(verdict: &Verdict) -> String {
+    format!("{:.0} % sure", verdict.confidence * 100.0)
+}
+
+/// Why another finding only looks like a cause.
+pub fn explained(explained: &Explained) -> String {
+    printable(&explained.because)
 }
 
 /// `cpu-starvation needs 3 s of figures, and has 1`.

@@ -1,9 +1,13 @@
 //! `ax-top check [SERVICE]`: healthy or not, as an exit code, for scripts and monitors.
 
+use std::fmt::Write as _;
+
 use ax_wire::{
+    alert::{Alert, AlertState},
     verdict::Verdict,
     view::{ServiceState, ServiceView},
 };
+use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::{
@@ -13,9 +17,10 @@ use super::{
 use crate::{
     client::Sockets,
     exit,
-    format::{printable, service_name},
+    format::{age, printable, service_name, time_of_day},
     headline::{self, Severity},
     verdict,
+    words::alert_sentence,
     world::World,
 };
 
@@ -46,6 +51,8 @@ struct Line<'a> {
     sentence: String,
     /// The likeliest cause, where something is wrong and the diagnosis has one.
     cause: Option<&'a Verdict>,
+    /// Alerts that fire and are silenced: they do not count.
+    silenced: Vec<&'a Alert>,
 }
 
 /// Mildest first: what is not known is worse than a warning only where nothing else is.
@@ -106,6 +113,7 @@ pub async fn run(arguments: &Arguments) -> Result<u8, Failure> {
                 state: State::Unknown,
                 sentence: "no sample has come yet; try again in a second".to_owned(),
                 cause: None,
+                silenced: Vec::new(),
             },
         });
     }
@@ -117,7 +125,9 @@ pub async fn run(arguments: &Arguments) -> Result<u8, Failure> {
             services: lines,
         })?;
     } else {
-        print(&lines.iter().map(text).collect::<String>())?;
+        let (now, zone) = (world.now_unix_ns, TimeZone::system());
+        let lines = lines.iter().map(|line| text(line, now, &zone));
+        print(&lines.collect::<String>())?;
     }
     Ok(state.code())
 }
@@ -156,17 +166,38 @@ fn line(view: &ServiceView, now_unix_ns: u64) -> Line<'_> {
         state: worst.map_or(State::Unknown, |worst| worst.severity.into()),
         sentence: worst.map_or_else(String::new, |worst| worst.sentence.clone()),
         cause: verdict::causes(view).next(),
+        silenced: view
+            .alerts
+            .iter()
+            .filter(|alert| alert.state == AlertState::Firing && alert.silenced.is_some())
+            .collect(),
     }
 }
 
-fn text(line: &Line<'_>) -> String {
-    format!(
+fn text(line: &Line<'_>, now_unix_ns: u64, zone: &TimeZone) -> String {
+    let mut text = format!(
         "{}  {} (pid {})  {}\n",
         line.state.word(),
         printable(service_name(line.service)),
         line.pid,
         line.sentence
-    )
+    );
+    for alert in &line.silenced {
+        let Some(silenced) = &alert.silenced else {
+            continue;
+        };
+        let until = silenced.until_unix_ns;
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "  silenced until {}, {} more ({}): {}",
+            time_of_day(until, zone),
+            age(until.saturating_sub(now_unix_ns)),
+            printable(&silenced.reason),
+            alert_sentence(alert, now_unix_ns)
+        );
+    }
+    text
 }
 
 #[cfg(test)]
@@ -192,13 +223,40 @@ mod tests {
         let view = fixture::diagnosed();
         let line = line(&view, fixture::NOW_UNIX_NS);
         assert_eq!(
-            text(&line),
+            text(&line, fixture::NOW_UNIX_NS, &TimeZone::UTC),
             "CRITICAL  checkout (pid 4121)  blocking-call  6 s  A poll of `render_pdf` slept 412 ms in the kernel (wait4) on \
              worker 0.\n"
         );
         let json = serde_json::to_value(&line).expect("is JSON");
         assert_eq!(json["state"], "critical");
         assert_eq!(json["cause"]["id"], "blocking-call");
+    }
+
+    /// F82: what nobody is to be told of does not count, and is said with until when.
+    #[test]
+    fn a_silenced_alert_does_not_count_and_is_said() {
+        let mut view = fixture::diagnosed_healthy();
+        let mut alert = fixture::firing().alerts.remove(0);
+        view.alerts = vec![alert.clone()];
+        let now = fixture::NOW_UNIX_NS;
+        let loud = line(&view, now);
+        assert_eq!((loud.state.code(), loud.silenced.len()), (2, 0));
+        alert.silenced = Some(ax_wire::alert::Silenced {
+            until_unix_ns: now + 1_800_000_000_000,
+            reason: "nightly import".to_owned(),
+        });
+        view.alerts = vec![alert];
+        let quiet = line(&view, now);
+        assert_eq!((quiet.state.code(), quiet.silenced.len()), (0, 1));
+        let text = text(&quiet, now, &TimeZone::UTC);
+        let (_, below) = text.split_once('\n').expect("two lines");
+        assert_eq!(
+            below,
+            "  silenced until 14:33:27, 30 min more (nightly import): backlog-grows api for 62 s: lane api has 57 jobs \
+             waiting, 20 more than a minute ago\n"
+        );
+        let json = serde_json::to_value(&quiet).expect("is JSON");
+        assert_eq!(json["silenced"][0]["silenced"]["reason"], "nightly import");
     }
 
     #[test]

@@ -38,6 +38,13 @@ struct Report<'a> {
     diagnosis: &'a Diagnosis,
 }
 
+/// What the words are made of: of a file nothing more will be known.
+#[derive(Clone, Copy)]
+enum Source {
+    Agent,
+    File,
+}
+
 /// Runs the command.
 pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let path = Path::new(&arguments.of);
@@ -51,7 +58,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
                 "ax-top: the service wrote this file itself, of one instant: what needs a history to tell is not told"
             );
         }
-        return tell(&view, view.at_unix_ns, arguments.json);
+        return tell(&view, view.at_unix_ns, Source::File, arguments.json);
     }
     let mut session = Session::start(Sockets::from_env());
     let wanted = Some(arguments.of.as_str());
@@ -71,7 +78,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut any = false;
     for view in views() {
         any = true;
-        tell(view, world.now_unix_ns, arguments.json)?;
+        tell(view, world.now_unix_ns, Source::Agent, arguments.json)?;
     }
     if any {
         Ok(())
@@ -95,7 +102,7 @@ fn diagnosed(world: &World, wanted: Option<&str>) -> bool {
     })
 }
 
-fn tell(view: &ServiceView, now_unix_ns: u64, json: bool) -> Result<(), Failure> {
+fn tell(view: &ServiceView, now_unix_ns: u64, source: Source, json: bool) -> Result<(), Failure> {
     if json {
         print_json(&Report {
             service: &view.summary.service,
@@ -104,12 +111,12 @@ fn tell(view: &ServiceView, now_unix_ns: u64, json: bool) -> Result<(), Failure>
             diagnosis: &view.diagnosis,
         })
     } else {
-        print(&text(view, now_unix_ns))
+        print(&text(view, now_unix_ns, source))
     }
 }
 
 /// Each verdict in a paragraph.
-fn text(view: &ServiceView, now_unix_ns: u64) -> String {
+fn text(view: &ServiceView, now_unix_ns: u64, source: Source) -> String {
     let summary = &view.summary;
     let mut text = format!(
         "{}  pid {}\n",
@@ -124,10 +131,16 @@ fn text(view: &ServiceView, now_unix_ns: u64) -> String {
         paragraph(verdict, view, now_unix_ns, &mut text);
     }
     if view.diagnosis.verdicts.is_empty() {
-        text.push_str("  Too little is known yet to say anything.\n");
+        text.push_str(match source {
+            Source::Agent => "  Too little is known yet to say anything.\n",
+            Source::File => "  Too little is in the file to say anything.\n",
+        });
     }
     if !view.diagnosis.unsure.is_empty() {
-        text.push_str("not to be told yet\n");
+        text.push_str(match source {
+            Source::Agent => "not to be told yet\n",
+            Source::File => "not to be told from this file\n",
+        });
     }
     for rule in &view.diagnosis.unsure {
         let _ = writeln!(text, "  {}", verdict::unsure(rule));
@@ -147,10 +160,10 @@ fn paragraph(verdict: &Verdict, view: &ServiceView, now_unix_ns: u64, text: &mut
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "{label}  {}  {}  ({:.0} % sure)\n  {}",
+        "{label}  {}  {}  ({})\n  {}",
         verdict::name(verdict),
         age(verdict::lasted_ns(verdict, now_unix_ns)),
-        verdict.confidence * 100.0,
+        verdict::confidence(verdict),
         printable(&verdict.sentence)
     );
     let mut line = |what: &str, said: String| {
@@ -171,7 +184,7 @@ fn paragraph(verdict: &Verdict, view: &ServiceView, now_unix_ns: u64, text: &mut
         line("next", printable(step));
     }
     for explained in &verdict.explains {
-        line("explains", printable(&explained.because));
+        line("explains", verdict::explained(explained));
     }
 }
 
@@ -182,7 +195,11 @@ mod tests {
 
     #[test]
     fn each_verdict_has_its_figures_and_what_to_do() {
-        insta::assert_snapshot!(text(&fixture::diagnosed(), fixture::NOW_UNIX_NS));
+        insta::assert_snapshot!(text(
+            &fixture::diagnosed(),
+            fixture::NOW_UNIX_NS,
+            Source::Agent
+        ));
     }
 
     #[test]

@@ -1,15 +1,14 @@
 //! What was wrong, before all else: the verdicts of the diagnosis with the figures behind them and what to do, then what the
 //! banner of a screen says.
 
-use ax_wire::verdict::{Evidence, Verdict};
+use ax_wire::verdict::Verdict;
 use maud::{Markup, html};
 
 use crate::{
     format::printable,
     headline::{Headline, Severity},
     opened::Opened,
-    verdict::{causes, headline, hurt},
-    words::figure,
+    verdict::{self, because, causes, headline, hurt},
 };
 
 /// The section.
@@ -46,7 +45,7 @@ pub fn section(opened: &Opened) -> Markup {
         @if !unsure.is_empty() {
             p.quiet {
                 "Not to be told from what was known: "
-                (joined(unsure.iter().map(|rule| format!("{} ({})", rule.id, rule.needs))))
+                (joined(unsure.iter().map(verdict::unsure)))
             }
         }
     }
@@ -58,15 +57,14 @@ fn line(headline: &Headline) -> Markup {
 }
 
 fn reasons(verdict: &Verdict) -> Markup {
-    let explained = verdict.explains.iter();
-    let explained = explained.map(|finding| format!("{}: {}", finding.id, finding.because));
+    let who = verdict.culprit.as_ref().map(verdict::culprit);
     html! {
-        p.quiet { (format!("{:.0}", verdict.confidence * 100.0)) " % sure" }
+        p.quiet { (verdict::confidence(verdict)) }
         @if !verdict.evidence.is_empty() {
             p { "Because: " (joined(verdict.evidence.iter().map(because))) }
         }
-        @if let Some(frame) = verdict.culprit.as_ref().and_then(|culprit| culprit.frame.as_ref()) {
-            p { "Code: " code { (printable(frame)) } }
+        @if let Some(who) = who.filter(|who| !who.is_empty()) {
+            p { "Who: " code { (who) } }
         }
         @if !verdict.who_is_hurt.is_empty() {
             p { "Hurt: " (joined(verdict.who_is_hurt.iter().map(hurt))) }
@@ -79,28 +77,20 @@ fn reasons(verdict: &Verdict) -> Markup {
             }
         }
         @if !verdict.explains.is_empty() {
-            p.quiet { "Explains " (joined(explained)) }
+            p.quiet { "Explains: " (joined(verdict.explains.iter().map(verdict::explained))) }
         }
     }
 }
 
-fn because(evidence: &Evidence) -> String {
-    let value = figure(evidence.value, evidence.unit);
-    let against = evidence.against.map_or_else(String::new, |against| {
-        format!(" (against {})", figure(against, evidence.unit))
-    });
-    format!("{} {value}{against}", evidence.what)
-}
-
 fn joined(all: impl Iterator<Item = String>) -> String {
-    printable(&all.collect::<Vec<_>>().join("; "))
+    all.collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]
 mod tests {
     use ax_wire::{
         alert::{self, Unit},
-        verdict::{Culprit, Diagnosis, Explained, Hurt, HurtKind, Unsure, VerdictId},
+        verdict::{Culprit, Diagnosis, Evidence, Explained, Hurt, HurtKind, Unsure, VerdictId},
     };
 
     use super::*;
@@ -165,8 +155,8 @@ mod tests {
             "shop::render",
             "GET /invoice: 7 affected, 2 failed, p99 12 ms -&gt; 252 ms",
             "move it to spawn_blocking",
-            "lane-saturated: the lane waits for the worker",
-            "memory-growth (8 more minutes of history)",
+            "the lane waits for the worker",
+            "memory-growth needs 8 more minutes of history",
         ];
         assert!(order.map(place).is_sorted(), "{section}");
     }

@@ -118,7 +118,7 @@ pub fn detail(row: &VerdictRow) -> Detail {
         (!said.is_empty()).then(|| format!("{what} {}", said.join("; ")))
     };
     let who = verdict.culprit.as_ref().map(verdict::culprit);
-    let explains = verdict.explains.iter().map(|of| printable(&of.because));
+    let explains = verdict.explains.iter().map(verdict::explained);
     let lines = [
         joined("because", verdict.evidence.iter().map(because).collect()),
         who.filter(|who| !who.is_empty()),
