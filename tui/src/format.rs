@@ -154,6 +154,38 @@ pub fn middle_cut(name: &str, width: usize) -> String {
     format!("{start}…{end}")
 }
 
+/// A text in lines of at most `width` columns, cut at spaces; a word that is longer than a line is cut where the line ends.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines = vec![String::new()];
+    let mut left = width;
+    for word in printable(text).split_whitespace() {
+        let space = usize::from(left < width);
+        if word.width() + space > left && left < width {
+            lines.push(String::new());
+            left = width;
+        }
+        if left < width
+            && let Some(line) = lines.last_mut()
+        {
+            line.push(' ');
+            left -= 1;
+        }
+        for c in word.chars() {
+            let columns = c.width().unwrap_or(0);
+            if columns > left {
+                lines.push(String::new());
+                left = width;
+            }
+            if let Some(line) = lines.last_mut() {
+                line.push(c);
+            }
+            left = left.saturating_sub(columns);
+        }
+    }
+    lines
+}
+
 /// The characters that fit into so many columns.
 fn fitting(chars: impl Iterator<Item = char>, width: usize) -> impl Iterator<Item = char> {
     chars.scan(width, |left, c| {
@@ -256,6 +288,15 @@ mod tests {
             .into();
         assert_eq!(shown, ["45s", "12m05s", "2h13m", "3d04h"]);
         assert_eq!(uptime(u64::MAX), ">999d");
+    }
+
+    #[test]
+    fn a_text_is_cut_into_lines_at_its_spaces() {
+        assert_eq!(wrapped("a bc  def", 4), ["a bc", "def"]);
+        assert_eq!(wrapped("a /long/path b", 6), ["a", "/long/", "path b"]);
+        assert_eq!(wrapped("", 4), [""]);
+        assert_eq!(wrapped("日本 b", 3), ["日", "本", "b"]);
+        assert_eq!(wrapped("ab", 0), ["a", "b"]);
     }
 
     #[test]

@@ -163,6 +163,9 @@ impl App {
     fn resize_wish(&self, limit: u64) -> Result<(Change, String), String> {
         let view = self.lane_acted_on()?;
         let lane = lane_ref(view);
+        if limit == 0 {
+            return Err("a limit is 1 or more; to let a lane begin nothing, pause it".to_owned());
+        }
         let what = if limit < view.running {
             format!(
                 "from {}; {} run now, and none is stopped: fewer begin.",

@@ -111,7 +111,10 @@ impl App {
             (Link::File { .. }, _) if self.opened.is_some() => {
                 "a snapshot file is not asked: its jobs are on 0, its traces in ax-top report FILE"
             }
-            (Link::File { .. }, _) | (_, Pace::Still) => "a recording holds no answer to this",
+            (Link::File { .. }, _) | (_, Pace::Still) => "a load session holds none of this",
+            (Link::Recording { .. }, _) => {
+                "a recording holds the figures of each second, and none of this: a snapshot does"
+            }
             (_, Pace::Frozen { .. }) => "frozen: nothing is asked until the screen goes on",
             (Link::Connecting { .. }, Pace::Live) => "no agent is there to be asked",
             (_, Pace::Live) => "asking ..",

@@ -146,6 +146,11 @@ impl App {
     }
 
     fn capture(&mut self, now_unix_ns: u64) -> Option<Request> {
+        if self.playback.is_some() {
+            let text = "no snapshot: a recording is over; open its snapshots with ax-top open";
+            self.say(text, Tone::Warning, now_unix_ns);
+            return None;
+        }
         let agent = !matches!(self.world.link, Link::Connecting { .. });
         let asked = self.shown.filter(|_| agent);
         let (text, tone) = match (asked, agent) {

@@ -76,19 +76,31 @@ impl Key {
     }
 }
 
-/// A key whose name nobody knows.
+/// A key that cannot be bound.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "no key is called `{0}`: write a character, or enter, esc, tab, space, up, down, left, right, home, end, pageup, \
-     pagedown, delete, insert, backspace, f1 to f12, with ctrl-, alt- or shift- before it"
-)]
-pub struct UnknownKey(String);
+pub enum KeyError {
+    /// Nobody knows its name.
+    #[error(
+        "no key is called `{0}`: write a character, or enter, esc, tab, space, up, down, left, right, home, end, pageup, \
+         pagedown, delete, insert, backspace, f1 to f12, with ctrl-, alt- or shift- before it"
+    )]
+    Unknown(String),
+    /// What shift makes of it depends on the keyboard.
+    #[error("`{0}`: write the character that shift makes of it, such as ! or ?")]
+    Shifted(String),
+    /// A terminal sends the same for both.
+    #[error("a terminal does not tell `{0}` from {1}: write {1}")]
+    SameAs(String, &'static str),
+}
+
+/// What a terminal sends for a letter with ctrl, where it is that of another key, too.
+const SAME: [(char, &str); 3] = [('i', "tab"), ('m', "enter"), ('[', "esc")];
 
 impl FromStr for Key {
-    type Err = UnknownKey;
+    type Err = KeyError;
 
-    fn from_str(text: &str) -> Result<Self, UnknownKey> {
-        let unknown = || UnknownKey(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        let unknown = || KeyError::Unknown(text.to_owned());
         let mut rest = text;
         let mut modifiers = KeyModifiers::NONE;
         let code = loop {
@@ -115,6 +127,30 @@ impl FromStr for Key {
                 _ => return Err(unknown()),
             };
         };
+        Self::told_apart(code, modifiers, text)
+    }
+}
+
+impl Key {
+    /// The key, where a terminal has one that is this and no other.
+    fn told_apart(code: KeyCode, modifiers: KeyModifiers, text: &str) -> Result<Self, KeyError> {
+        let code = match code {
+            KeyCode::Char(c) if modifiers.contains(KeyModifiers::SHIFT) => {
+                let mut upper = c.to_uppercase();
+                match (upper.next(), upper.next()) {
+                    (Some(upper), None) if c.is_alphabetic() => KeyCode::Char(upper),
+                    _ => return Err(KeyError::Shifted(text.to_owned())),
+                }
+            }
+            KeyCode::Char(c) if modifiers.contains(KeyModifiers::CONTROL) => {
+                if let Some((_, same)) = SAME.iter().find(|(same, _)| c.eq_ignore_ascii_case(same))
+                {
+                    return Err(KeyError::SameAs(text.to_owned(), same));
+                }
+                code
+            }
+            code => code,
+        };
         Ok(Self::of(&KeyEvent::new(code, modifiers)))
     }
 }
@@ -138,12 +174,12 @@ impl fmt::Display for Key {
 }
 
 impl FromStr for Chord {
-    type Err = UnknownKey;
+    type Err = KeyError;
 
-    fn from_str(text: &str) -> Result<Self, UnknownKey> {
-        let keys: Result<Vec<Key>, UnknownKey> = text.split_whitespace().map(str::parse).collect();
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        let keys: Result<Vec<Key>, KeyError> = text.split_whitespace().map(str::parse).collect();
         match keys?.as_slice() {
-            [] => Err(UnknownKey(text.to_owned())),
+            [] => Err(KeyError::Unknown(text.to_owned())),
             keys => Ok(Self(keys.to_vec())),
         }
     }
@@ -207,6 +243,23 @@ mod tests {
         }
         let error = "ctrl-enterr".parse::<Chord>().expect_err("no key");
         assert!(error.to_string().contains("`ctrl-enterr`"), "{error}");
+    }
+
+    #[test]
+    fn a_key_that_no_terminal_sends_is_refused_and_a_shifted_letter_is_its_capital() {
+        let read = |text: &str| text.parse::<Key>();
+        assert_eq!(read("shift-z"), read("Z"));
+        assert_ne!(read("shift-z"), read("z"));
+        for (text, what) in [
+            ("shift-1", "such as !"),
+            ("ctrl-i", "write tab"),
+            ("ctrl-M", "write enter"),
+            ("ctrl-[", "write esc"),
+        ] {
+            let error = read(text).expect_err(text).to_string();
+            assert!(error.contains(what), "{error}");
+        }
+        assert!(read("ctrl-shift-left").is_ok() && read("alt-i").is_ok());
     }
 
     #[test]

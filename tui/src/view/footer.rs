@@ -1,6 +1,10 @@
 //! The last line: what is typed, what became of a wish, and the keys that are needed most.
 
-use ratatui::{buffer::Buffer, layout::Rect, style::Modifier};
+use ratatui::{
+    buffer::Buffer,
+    layout::{Constraint, Layout, Rect},
+    style::Modifier,
+};
 
 use super::{
     Screen, Size,
@@ -11,11 +15,20 @@ use crate::{
         DemoNote,
         prompt::{Prompt, Purpose},
     },
-    format::{middle_cut, width},
+    format::{middle_cut, width, wrapped},
     keys::{Action, Binding},
     screens::Mode,
     theme::Tone,
 };
+
+/// How to answer what is about to happen.
+const ANSWER: &str = "y yes, any other key no";
+
+/// What the way to help takes of the footer.
+const HELP_WIDTH: usize = 8;
+
+/// Lines that something is told in, above the footer.
+const MOST_LINES: usize = 4;
 
 impl Screen<'_> {
     pub(super) fn footer(&self, area: Rect, buf: &mut Buffer) {
@@ -23,8 +36,15 @@ impl Screen<'_> {
             self.prompt(prompt, area, buf);
             return;
         }
+        let [above, area] =
+            Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
+        if let Some((lines, tone)) = self.told_above(area.width) {
+            for (row, line) in (0..above.height).zip(lines) {
+                self.text(inset(above), row, &line, tone, buf);
+            }
+        }
         if let Some(confirm) = &self.app.confirm {
-            self.confirm(&confirm.words, area, buf);
+            self.confirm(&confirm.words, above.is_empty(), area, buf);
             return;
         }
         let bindings = self.app.keymap.bindings();
@@ -34,10 +54,11 @@ impl Screen<'_> {
         let taken = help.as_ref().map_or(0, |help| width(help) + 2);
         let room = usize::from(area.width).saturating_sub(taken + 2);
         let mut parts = Vec::new();
-        if let Some(note) = &self.app.note {
-            parts.push(part(middle_cut(&note.text, room), note.tone, 9));
-        } else if let Some(demo) = &self.app.demo {
-            demo_parts(demo, room, &mut parts);
+        match (&self.app.note, &self.app.demo) {
+            (Some(_), _) if !above.is_empty() => {}
+            (Some(note), _) => parts.push(part(middle_cut(&note.text, room), note.tone, 9)),
+            (None, Some(demo)) => demo_parts(demo, room, &mut parts),
+            (None, None) => {}
         }
         if Size::of(buf.area) < Size::Standard {
             parts.push(part("from 80x24 on more is shown", Tone::Quiet, 7));
@@ -62,14 +83,32 @@ impl Screen<'_> {
         self.parts(&parts, area, buf);
     }
 
-    /// What is about to happen, and how to say yes. The way out stands in any case.
-    fn confirm(&self, words: &str, area: Rect, buf: &mut Buffer) {
-        let answer = "y yes, any other key no";
-        let room = usize::from(area.width).saturating_sub(width(answer) + 4);
-        let parts = [
-            part(middle_cut(words, room), Tone::Warning, 9),
-            part(answer, Tone::Strong, 10),
-        ];
+    /// How many lines the footer has: what is about to happen is told in full, and so is what became of a wish.
+    pub(super) fn footer_rows(&self, width: u16) -> u16 {
+        let lines = self.told_above(width).map_or(0, |(lines, _)| lines.len());
+        1 + lines.min(MOST_LINES) as u16
+    }
+
+    /// What finds no room in one line beside what must stand there.
+    fn told_above(&self, columns: u16) -> Option<(Vec<String>, Tone)> {
+        let columns = usize::from(columns);
+        let told = |text: &str, beside: usize, tone| {
+            let too_long = width(text) + beside + 4 > columns;
+            too_long.then(|| (wrapped(text, columns.saturating_sub(2)), tone))
+        };
+        match (&self.app.prompt, &self.app.confirm, &self.app.note) {
+            (Some(_), ..) | (None, None, None) => None,
+            (None, Some(confirm), _) => told(&confirm.words, width(ANSWER), Tone::Warning),
+            (None, None, Some(note)) => told(&note.text, HELP_WIDTH, note.tone),
+        }
+    }
+
+    /// How to say yes, behind what is about to happen where that has room here.
+    fn confirm(&self, words: &str, with_words: bool, area: Rect, buf: &mut Buffer) {
+        let mut parts = vec![part(ANSWER, Tone::Strong, 10)];
+        if with_words {
+            parts.insert(0, part(words, Tone::Warning, 9));
+        }
         self.parts(&parts, area, buf);
     }
 

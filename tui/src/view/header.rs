@@ -114,7 +114,8 @@ impl Screen<'_> {
                 format!(" since {heard}")
             }
         };
-        if self.app.pace == Pace::Live {
+        // Of a recording, the playback is what tells.
+        if self.app.pace == Pace::Live && self.app.playback.is_none() {
             parts.push(part(format!("{state}{since}"), tone, 9));
         }
     }
@@ -123,7 +124,13 @@ impl Screen<'_> {
         if let Some(playback) = &self.app.playback {
             return playback_part(playback, &self.app.zone);
         }
+        let timeline = &self.app.timeline;
+        let looked_at = timeline
+            .cursor_unix_ns
+            .map(|at| format!("CURSOR at {}", time_of_day(at, &self.app.zone)))
+            .or_else(|| (!timeline.follows()).then(|| "LOOKING BACK".to_owned()));
         match self.app.pace {
+            Pace::Live if let Some(looked_at) = looked_at => part(looked_at, Tone::Warning, 9),
             Pace::Live => part(
                 time_of_day(self.app.world.now_unix_ns, &self.app.zone),
                 Tone::Plain,
@@ -168,7 +175,13 @@ impl Screen<'_> {
 
 /// `REPLAY 10x at 14:03:27, 12 s of 15 min`.
 fn playback_part(playback: &Playback, zone: &TimeZone) -> Part {
-    let word = if playback.paused { "PAUSED" } else { "REPLAY" };
+    let word = if playback.at_unix_ns >= playback.end_unix_ns {
+        "END OF REPLAY"
+    } else if playback.paused {
+        "PAUSED"
+    } else {
+        "REPLAY"
+    };
     let speed = (playback.speed * 100.0).round() / 100.0;
     let gone = playback.at_unix_ns.saturating_sub(playback.begin_unix_ns);
     let all = playback.end_unix_ns.saturating_sub(playback.begin_unix_ns);

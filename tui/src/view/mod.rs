@@ -133,7 +133,9 @@ impl Screen<'_> {
             self.load_alone(area, buf);
             return;
         }
-        if size == Size::Banner && self.app.mode == Mode::Overview {
+        // What asks for an answer is seen on the smallest screen.
+        let asks = self.app.confirm.is_some() || self.app.prompt.is_some();
+        if size == Size::Banner && self.app.mode == Mode::Overview && !asks {
             self.tiny(area, buf);
             return;
         }
@@ -141,7 +143,7 @@ impl Screen<'_> {
             Constraint::Length(1),
             Constraint::Length(self.banner_rows(size, area.width)),
             Constraint::Fill(1),
-            Constraint::Length(1),
+            Constraint::Length(self.footer_rows(area.width)),
         ])
         .areas(area);
         self.header(header, buf);

@@ -14,6 +14,7 @@
 
 mod connection;
 mod pace;
+mod run_in;
 mod tally;
 pub mod target;
 
@@ -36,6 +37,7 @@ use tokio::{
 use self::{
     connection::Pool,
     pace::{Schedule, Timer},
+    run_in::RunIn,
     tally::Tally,
     target::Target,
 };
@@ -50,6 +52,9 @@ const EVENT_INTERVAL: u32 = 8;
 const SLICES: u32 = 20;
 const SHORTEST_SLICE: Duration = Duration::from_millis(100);
 const LONGEST_SLICE: Duration = Duration::from_secs(1);
+
+/// How often a thread looks whether a run-in that lasts longer than planned is over.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// How the load is made.
 #[derive(Clone, Debug)]
@@ -66,7 +71,8 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug)]
 pub struct Phase {
     pub rate_per_s: f64,
-    /// At its beginning, not counted: connections are made, queues fill to their level.
+    /// At its beginning, not counted: connections are made, queues fill to their level. It lasts longer where the first
+    /// answers take longer.
     pub run_in: Duration,
     /// What follows and is counted.
     pub length: Duration,
@@ -96,6 +102,7 @@ struct Order {
     phase: Phase,
     /// When the first request of all threads is to be sent.
     begin: Instant,
+    run_in: Arc<RunIn>,
     done: oneshot::Sender<Tally>,
 }
 
@@ -135,11 +142,17 @@ impl Generator {
         self.live.stop.store(false, Relaxed);
         // A moment for every thread to take its order.
         let begin = Instant::now() + Duration::from_millis(5);
-        let began_unix_ns = crate::event::now_unix_ns() + 5_000_000 + ns(phase.run_in);
+        let begin_unix_ns = crate::event::now_unix_ns() + 5_000_000;
+        let run_in = RunIn::new(begin, phase.run_in);
         let mut parts = Vec::new();
         for worker in &self.workers {
             let (done, part) = oneshot::channel();
-            let order = Order { phase, begin, done };
+            let order = Order {
+                phase,
+                begin,
+                run_in: Arc::clone(&run_in),
+                done,
+            };
             worker.send(order).map_err(|_| dead())?;
             parts.push(part);
         }
@@ -153,6 +166,8 @@ impl Generator {
         }
         let whole = whole.ok_or_else(dead)?;
         let length_ns = ns(whole.measured());
+        let lasted = run_in.over().unwrap_or(begin).saturating_duration_since(begin);
+        let began_unix_ns = begin_unix_ns + ns(lasted);
         Ok(Outcome {
             client: whole.into_client(began_unix_ns),
             began_unix_ns,
@@ -220,11 +235,15 @@ struct Worker {
 
 impl Worker {
     async fn run(&self, order: &Order) -> Tally {
-        let Order { phase, begin, .. } = order;
-        let counted_from = *begin + phase.run_in;
-        let end = counted_from + phase.length;
+        let Order {
+            phase,
+            begin,
+            run_in,
+            ..
+        } = order;
         let slice = (phase.length / SLICES).clamp(SHORTEST_SLICE, LONGEST_SLICE);
-        let tally = tally::shared(counted_from, end, slice.min(phase.length));
+        let slice = slice.min(phase.length);
+        let tally = tally::shared(run_in, phase.length, slice);
         let most = (self.settings.max_in_flight / u64::from(self.settings.threads)).max(1);
         let starved_before = starved_ns();
         let mut schedule = Schedule::new(
@@ -236,19 +255,23 @@ impl Worker {
         let mut next = *begin + schedule.next_offset();
         loop {
             let now = Instant::now();
-            while next <= now && next < end {
+            run_in.look(now);
+            let end = run_in.over().map(|over| over + phase.length);
+            while next <= now && end.is_none_or(|end| next < end) {
                 self.send(next, most, &tally);
                 next = *begin + schedule.next_offset();
             }
             let slice_ends = tally::lock(&tally).tick(now);
             if self.live.stop.load(Relaxed) {
+                run_in.end(now);
                 tally::lock(&tally).cut(now);
                 break;
             }
-            if now >= end {
+            if end.is_some_and(|end| now >= end) {
                 break;
             }
-            let wake = next.min(end).min(slice_ends.unwrap_or(end));
+            let look = end.unwrap_or_else(|| run_in.earliest().max(now + LOOK_EVERY));
+            let wake = next.min(slice_ends.unwrap_or(look)).min(look);
             if wake > now && self.timer.sleep(wake - now).await.is_err() {
                 break;
             }
@@ -258,7 +281,7 @@ impl Worker {
         tally::lock(&tally).starved(starved.map(|(after, before)| after - before), busy);
         self.drain(&tally).await;
         // What is still under way after a stop goes on with a tally that nobody reads.
-        let unread = Tally::new(counted_from, end, slice);
+        let unread = Tally::new(Arc::clone(run_in), phase.length, slice);
         std::mem::replace(&mut *tally::lock(&tally), unread)
     }
 

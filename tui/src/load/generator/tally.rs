@@ -14,11 +14,12 @@ use super::{
     connection::{Answer, SendError},
     ns,
     pace::between_ns,
+    run_in::RunIn,
 };
 
 /// Shared by the requests of a phase. All of them run on the thread that made it, so nobody ever waits for the lock.
-pub fn shared(counted_from: Instant, end: Instant, slice: Duration) -> Arc<Mutex<Tally>> {
-    Arc::new(Mutex::new(Tally::new(counted_from, end, slice)))
+pub fn shared(run_in: &Arc<RunIn>, length: Duration, slice: Duration) -> Arc<Mutex<Tally>> {
+    Arc::new(Mutex::new(Tally::new(Arc::clone(run_in), length, slice)))
 }
 
 pub fn lock(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
@@ -27,8 +28,10 @@ pub fn lock(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
 
 /// See the module.
 pub struct Tally {
-    counted_from: Instant,
-    end: Instant,
+    /// What comes before the counted part.
+    run_in: Arc<RunIn>,
+    /// Of the counted part.
+    length: Duration,
     slice: Duration,
     client: Client,
     slices: Vec<Counts>,
@@ -51,19 +54,18 @@ struct Counts {
 }
 
 impl Tally {
-    pub fn new(counted_from: Instant, end: Instant, slice: Duration) -> Self {
-        let length = end.saturating_duration_since(counted_from);
+    pub fn new(run_in: Arc<RunIn>, length: Duration, slice: Duration) -> Self {
         let slices = (length.as_secs_f64() / slice.as_secs_f64())
             .round()
             .max(1.0) as usize;
         Self {
-            counted_from,
-            end,
+            run_in,
+            length,
             slice,
             client: Client::default(),
             slices: (0..slices).map(|_| Counts::default()).collect(),
             in_flight: 0,
-            level_since: counted_from,
+            level_since: Instant::now(),
             area_s: 0.0,
             starved: None,
         }
@@ -75,12 +77,22 @@ impl Tally {
 
     /// How much of the phase was counted: less than planned where it was stopped.
     pub fn measured(&self) -> Duration {
-        self.end.saturating_duration_since(self.counted_from)
+        self.length
+    }
+
+    /// The counted part, from and to. `None`: it has not begun, and it is not known when it will.
+    fn counted(&self) -> Option<(Instant, Instant)> {
+        let from = self.run_in.over()?;
+        Some((from, from + self.length))
+    }
+
+    fn is_counted(&self, intended: Instant) -> bool {
+        self.counted().is_some_and(|(from, _)| intended >= from)
     }
 
     /// A request is due. Whether it may be sent.
     pub fn begin(&mut self, intended: Instant, most: u64) -> bool {
-        let counted = u64::from(intended >= self.counted_from);
+        let counted = u64::from(self.is_counted(intended));
         let room = self.in_flight < most;
         self.client.scheduled_total += counted;
         if room {
@@ -107,7 +119,7 @@ impl Tally {
             self.client.achieved_total += u64::from(ok);
             counts.latency.get_or_insert_default().record_ns(latency_ns);
         }
-        if intended < self.counted_from {
+        if !self.is_counted(intended) {
             return;
         }
         self.client.latency.record_ns(latency_ns);
@@ -124,8 +136,9 @@ impl Tally {
     pub fn tick(&mut self, now: Instant) -> Option<Instant> {
         self.level(now);
         let in_flight = self.in_flight;
+        let (from, _) = self.counted()?;
         for (number, slice) in (1..).zip(&mut self.slices) {
-            let ends = self.counted_from + self.slice * number;
+            let ends = from + self.slice * number;
             if ends > now {
                 return Some(ends);
             }
@@ -205,12 +218,14 @@ impl Tally {
 
     /// Ends the counted part now, where it was to last longer.
     pub fn cut(&mut self, now: Instant) {
-        self.end = self.end.min(now.max(self.counted_from));
+        let lasted = self.counted().map_or(Duration::ZERO, |(from, _)| now.saturating_duration_since(from));
+        self.length = self.length.min(lasted);
     }
 
     fn slice_of(&self, at: Instant) -> Option<usize> {
-        let since = at.checked_duration_since(self.counted_from)?;
-        if at >= self.end {
+        let (from, end) = self.counted()?;
+        let since = at.checked_duration_since(from)?;
+        if at >= end {
             return None;
         }
         let number = since.as_nanos() / self.slice.as_nanos().max(1);
@@ -219,12 +234,11 @@ impl Tally {
 
     /// Brings the area up to now.
     fn level(&mut self, now: Instant) {
-        let until = now.min(self.end);
-        if until > self.level_since {
-            let span = until - self.level_since.max(self.counted_from);
+        if let Some((from, end)) = self.counted() {
+            let span = now.min(end).saturating_duration_since(self.level_since.max(from));
             self.area_s += self.in_flight as f64 * span.as_secs_f64();
-            self.level_since = until;
         }
+        self.level_since = now;
     }
 
     fn failed(&mut self, error: &SendError) {
@@ -268,7 +282,9 @@ mod tests {
     fn each_request_is_counted_where_it_belongs() {
         let due = Instant::now();
         let start = due + 50 * MS;
-        let mut tally = Tally::new(start, start + 1_000 * MS, 100 * MS);
+        let run_in = RunIn::new(due, 50 * MS);
+        run_in.end(start);
+        let mut tally = Tally::new(run_in, 1_000 * MS, 100 * MS);
         assert!(tally.begin(due, 2), "in the run-in");
         assert!(tally.begin(start + 10 * MS, 2));
         assert!(!tally.begin(start + 20 * MS, 2), "two are under way");
