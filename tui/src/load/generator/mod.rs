@@ -21,7 +21,7 @@ pub mod target;
 use std::{
     io,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     thread,
@@ -166,7 +166,10 @@ impl Generator {
         }
         let whole = whole.ok_or_else(dead)?;
         let length_ns = ns(whole.measured());
-        let lasted = run_in.over().unwrap_or(begin).saturating_duration_since(begin);
+        let lasted = run_in
+            .over()
+            .unwrap_or(begin)
+            .saturating_duration_since(begin);
         let began_unix_ns = begin_unix_ns + ns(lasted);
         Ok(Outcome {
             client: whole.into_client(began_unix_ns),
@@ -258,7 +261,7 @@ impl Worker {
             run_in.look(now);
             let end = run_in.over().map(|over| over + phase.length);
             while next <= now && end.is_none_or(|end| next < end) {
-                self.send(next, most, &tally);
+                self.send(next, most, run_in, &tally);
                 next = *begin + schedule.next_offset();
             }
             let slice_ends = tally::lock(&tally).tick(now);
@@ -286,12 +289,13 @@ impl Worker {
     }
 
     /// Sends one request, unless too many are under way.
-    fn send(&self, intended: Instant, most: u64, tally: &Arc<std::sync::Mutex<Tally>>) {
+    fn send(&self, intended: Instant, most: u64, run_in: &Arc<RunIn>, tally: &Arc<Mutex<Tally>>) {
         if !tally::lock(tally).begin(intended, most) {
             self.live.dropped.fetch_add(1, Relaxed);
             return;
         }
         self.live.in_flight.fetch_add(1, Relaxed);
+        let waited_for = run_in.sends(intended).then(|| Arc::clone(run_in));
         let (pool, live) = (Arc::clone(&self.pool), Arc::clone(&self.live));
         let tally = Arc::clone(tally);
         tokio::spawn(async move {
@@ -307,11 +311,14 @@ impl Worker {
                 Err(_) => live.errors.fetch_add(1, Relaxed),
             };
             tally::lock(&tally).end(intended, ended_at, answer);
+            if let Some(run_in) = waited_for {
+                run_in.ended();
+            }
         });
     }
 
     /// Waits for what is under way: each has its own timeout.
-    async fn drain(&self, tally: &Arc<std::sync::Mutex<Tally>>) {
+    async fn drain(&self, tally: &Mutex<Tally>) {
         while tally::lock(tally).in_flight() > 0 && !self.live.stop.load(Relaxed) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

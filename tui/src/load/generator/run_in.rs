@@ -73,7 +73,7 @@ impl RunIn {
             return;
         }
         let (sent, ended) = (self.sent.load(Relaxed), self.ended.load(Relaxed));
-        if ended as f64 >= ENDED_SHARE * sent as f64 {
+        if sent > 0 && ended as f64 >= ENDED_SHARE * sent as f64 {
             self.end(now);
         }
     }

@@ -218,7 +218,9 @@ impl Tally {
 
     /// Ends the counted part now, where it was to last longer.
     pub fn cut(&mut self, now: Instant) {
-        let lasted = self.counted().map_or(Duration::ZERO, |(from, _)| now.saturating_duration_since(from));
+        let lasted = self.counted().map_or(Duration::ZERO, |(from, _)| {
+            now.saturating_duration_since(from)
+        });
         self.length = self.length.min(lasted);
     }
 
@@ -235,7 +237,9 @@ impl Tally {
     /// Brings the area up to now.
     fn level(&mut self, now: Instant) {
         if let Some((from, end)) = self.counted() {
-            let span = now.min(end).saturating_duration_since(self.level_since.max(from));
+            let span = now
+                .min(end)
+                .saturating_duration_since(self.level_since.max(from));
             self.area_s += self.in_flight as f64 * span.as_secs_f64();
         }
         self.level_since = now;

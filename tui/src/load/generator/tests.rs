@@ -162,3 +162,17 @@ async fn a_phase_can_be_stopped_and_what_it_counted_stays() {
     assert!(outcome.client.unfinished_total >= 20);
     assert!(outcome.ended_unix_ns - outcome.began_unix_ns < 60_000_000_000);
 }
+
+/// Answers that take longer than the run-in was to last: it lasts until the first has come, so that nothing is missing of
+/// what was offered, and nothing seems to pile up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_answers_are_no_less_than_what_was_offered() {
+    let url = server(Duration::from_millis(150), 200).await;
+    let client = run(&url, 1_000, LONG, 100.0).await;
+    assert_eq!((client.scheduled_total, client.errors.total()), (20, 0));
+    assert!(
+        client.achieved_total >= 10,
+        "a run-in of 20 ms would leave 5 or 6: {}",
+        client.achieved_total
+    );
+}
