@@ -129,6 +129,8 @@ pub struct Config {
     pub file: Option<PathBuf>,
     /// The state in which `file` was read.
     pub stamp: file::Stamp,
+    /// What `file` said of snapshots when it was taken by [`Self::apply`]: some of it holds until the agent is started again.
+    pub file_keys: file::SnapshotKeys,
     /// Why `file` was not taken at the start, for viewers; what is built in is in force instead.
     pub problem: Option<String>,
     /// Has `file` read anew at once, changed or not.
@@ -193,6 +195,7 @@ impl Config {
             rules: RuleSet::default(),
             file: None,
             stamp: file::Stamp::default(),
+            file_keys: file::SnapshotKeys::default(),
             problem: None,
             reload: Arc::default(),
             earlier: Vec::new(),

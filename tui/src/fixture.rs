@@ -487,7 +487,7 @@ pub fn world(views: Vec<ServiceView>) -> World {
     }));
     let services = Services {
         services: views.iter().map(|view| view.summary.clone()).collect(),
-        agent_dropped: AgentDropped::default(),
+        ..Services::default()
     };
     world.apply(Update::Frame(ax_wire::ToViewer::Services(services)));
     for view in views {

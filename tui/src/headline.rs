@@ -92,7 +92,12 @@ pub fn of_world(world: &World, shown: Option<InstanceId>) -> Vec<Headline> {
         (_, Some(summary), _) if summary.state != ServiceState::Live => {
             of_silence(summary, world.now_unix_ns)
         }
-        (_, Some(_), Some(view)) => return of_view(view),
+        (_, Some(_), Some(view)) => {
+            let mut all = of_view(view);
+            all.extend(of_file(world));
+            all.sort_by_key(|headline| std::cmp::Reverse(headline.severity));
+            return all;
+        }
         (_, Some(summary), None) => Headline::new(
             Severity::Unknown,
             format!(
@@ -116,7 +121,22 @@ pub fn of_world(world: &World, shown: Option<InstanceId>) -> Vec<Headline> {
             format!("no service is connected; listening on {}", socket.display()),
         ),
     };
-    vec![headline]
+    std::iter::once(headline).chain(of_file(world)).collect()
+}
+
+/// That the rules which somebody wrote are not in force.
+fn of_file(world: &World) -> Option<Headline> {
+    let problem = world.file_problem.as_ref()?;
+    let mut lines = problem.lines();
+    let first = printable(lines.next().unwrap_or_default());
+    let more = match lines.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let sentence = format!(
+        "the agent's alert rules are not those of its file: {first}{more} (all of it: ax-top rules)"
+    );
+    Some(Headline::new(Severity::Warning, sentence))
 }
 
 /// What is to be said of a service, live or not, worst first, and at least one.

@@ -123,6 +123,7 @@ impl Opened {
         world.apply(Update::Frame(ToViewer::Services(Services {
             services: vec![view.summary.clone()],
             agent_dropped: view.agent_dropped,
+            ..Services::default()
         })));
         world.apply(Update::Frame(ToViewer::Backfill(Backfill {
             instance: view.summary.instance,

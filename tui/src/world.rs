@@ -77,6 +77,8 @@ pub struct World {
     /// By name, then by start, newest first.
     pub services: Vec<ServiceSummary>,
     pub agent_dropped: AgentDropped,
+    /// Why the agent's configuration file is not in force.
+    pub file_problem: Option<String>,
     /// What was asked, and answered.
     pub answers: Answers,
     /// What became of the last capture, until somebody has told it.
@@ -110,6 +112,7 @@ impl World {
             listed: false,
             services: Vec::new(),
             agent_dropped: AgentDropped::default(),
+            file_problem: None,
             answers: Answers::default(),
             captured: None,
             controlled: None,
@@ -197,6 +200,7 @@ impl World {
         self.listed = true;
         self.services = services.services;
         self.agent_dropped = services.agent_dropped;
+        self.file_problem = services.file_problem;
         for summary in &self.services {
             let view = self.feeds.get_mut(&summary.instance);
             if let Some(view) = view.and_then(|feed| feed.view.as_mut())
@@ -370,10 +374,7 @@ mod tests {
         let mut world = fixture::world(vec![view.clone()]);
         let known = world.feed(instance).map_or(0, |feed| feed.points.len());
         world.apply(Update::Link(Link::CONNECTING));
-        world.apply(Update::Frame(ToViewer::Services(Services {
-            services: Vec::new(),
-            agent_dropped: AgentDropped::default(),
-        })));
+        world.apply(Update::Frame(ToViewer::Services(Services::default())));
         let last = fixture::points(&view).pop().expect("has points");
         world.apply(Update::Frame(ToViewer::Backfill(Backfill {
             instance,
@@ -382,10 +383,7 @@ mod tests {
         let points = world.feed(instance).map_or(0, |feed| feed.points.len());
         assert_eq!(points, known, "the new agent knew only the last of them");
         world.now_unix_ns += 2 * KEEP_UNLISTED_NS;
-        world.apply(Update::Frame(ToViewer::Services(Services {
-            services: Vec::new(),
-            agent_dropped: AgentDropped::default(),
-        })));
+        world.apply(Update::Frame(ToViewer::Services(Services::default())));
         assert!(world.feed(instance).is_none(), "nobody came back");
     }
 

@@ -448,11 +448,15 @@ pub struct AgentDropped {
 }
 
 /// All services of the agent that the viewer may see.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Services {
     /// By name, then by start, newest first.
     pub services: Vec<ServiceSummary>,
     /// What the agent lost over all of its connections.
     pub agent_dropped: AgentDropped,
+    /// Why the agent's configuration file is not in force, a line each, with file, line and column. `None`: it is, or there
+    /// is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_problem: Option<String>,
 }

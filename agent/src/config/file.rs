@@ -116,6 +116,30 @@ pub struct SnapshotKeys {
     pub max_age: Option<Duration>,
 }
 
+impl SnapshotKeys {
+    /// What of it is not in force before the agent is started again, for a person; it was started with `at_start`.
+    pub(crate) fn wait_for_a_start(&self, at_start: &Self) -> Option<String> {
+        let changed = [
+            ("dir", self.dir != at_start.dir),
+            (
+                "max_files_of_service",
+                self.max_files_of_service != at_start.max_files_of_service,
+            ),
+            ("max_files", self.max_files != at_start.max_files),
+            ("max_bytes", self.max_bytes != at_start.max_bytes),
+            ("max_age", self.max_age != at_start.max_age),
+        ];
+        let names = changed.into_iter().filter(|(_, changed)| *changed);
+        let names: Vec<_> = names.map(|(name, _)| name).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "[snapshots] {} changed, which takes effect when the agent is started again",
+                names.join(", ")
+            )
+        })
+    }
+}
+
 /// Why a file is not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
@@ -310,6 +334,7 @@ impl Config {
         if let Some(dir) = &file.snapshots.dir {
             self.snapshots.folder = Some(dir.clone());
         }
+        self.file_keys = file.snapshots.clone();
         self.take_rules(file);
     }
 }

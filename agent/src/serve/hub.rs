@@ -85,6 +85,8 @@ impl Hub {
         let now = Now::read();
         let mut saved = SavedAlerts::read(saved.as_deref(), now);
         let alerts = Alerts::new(&config, saved.take_silences(), sender.downgrade(), now);
+        let mut viewers = Viewers::default();
+        alerts.tell(&mut viewers);
         let hub = Self {
             alerts,
             evidence: Evidence::new(config.snapshots.clone(), store),
@@ -92,7 +94,7 @@ impl Hub {
             inbox,
             services: BTreeMap::new(),
             speakers: HashMap::new(),
-            viewers: Viewers::default(),
+            viewers,
             questions: Questions::default(),
             controls: Controls::default(),
             saved,

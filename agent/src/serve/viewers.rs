@@ -61,6 +61,8 @@ pub(super) struct Viewers {
     sent: HashMap<Sees, Services>,
     /// What changed for all services, oldest first.
     marks: Vec<Mark>,
+    /// See [`Services::file_problem`].
+    file_problem: Option<String>,
     tallies: Tallies,
 }
 
@@ -98,9 +100,10 @@ impl Viewers {
         viewer.is_some_and(|viewer| viewer.sees == Sees::All)
     }
 
-    /// Takes what changed for all services, to be shown with each.
-    pub(super) fn set_marks(&mut self, marks: Vec<Mark>) {
+    /// Takes what changed for all services, to be shown with each, and why the file is not in force.
+    pub(super) fn set_rules(&mut self, marks: Vec<Mark>, file_problem: Option<String>) {
         self.marks = marks;
+        self.file_problem = file_problem;
     }
 
     /// Sends a frame to one viewer, if it is still there.
@@ -131,6 +134,7 @@ impl Viewers {
             let current = Services {
                 services: list,
                 agent_dropped: *dropped,
+                file_problem: self.file_problem.clone(),
             };
             let changed = self.sent.get(&sees) != Some(&current);
             let waiting = self.by_connection.values_mut();

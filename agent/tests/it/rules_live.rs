@@ -309,3 +309,77 @@ async fn live_instances_of_one_name_share_neither_alerts_nor_snapshots() {
     assert_eq!(ended.await.alerts.len(), 1);
     agent.stop().await;
 }
+
+/// An agent in a dashboard goes by what is built in where the file is wrong: every viewer is told, until it is right.
+#[tokio::test]
+async fn viewers_are_told_that_the_file_is_not_in_force_without_asking() {
+    let agent = TestAgent::with(|config| {
+        let path = config.socket.with_file_name("agent.toml");
+        write(&path, "[[rule]]\nname = 'lag-high'\ntreshold = '70ms'\n");
+        let wrong = file::read(&path).expect_err("is wrong");
+        config.stamp = file::Stamp::of(&path);
+        config.problem = Some(wrong.to_string());
+        config.file = Some(path);
+    });
+    let mut viewer = agent.viewer().await;
+    let told = async |viewer: &mut Peer, is_wrong: bool| {
+        let services = viewer.wait_for(|frame| match frame {
+            ToViewer::Services(services) => Some(services.file_problem),
+            _ => None,
+        });
+        let mut problem = timeout(PATIENCE, services).await.expect("is told");
+        while problem.is_some() != is_wrong {
+            let next = viewer.wait_for(|frame| match frame {
+                ToViewer::Services(services) => Some(services.file_problem),
+                _ => None,
+            });
+            problem = timeout(PATIENCE, next).await.expect("is told");
+        }
+        problem
+    };
+    let problem = told(&mut viewer, true).await.expect("is wrong");
+    assert!(
+        problem.contains("agent.toml:3:1: unknown key `treshold`"),
+        "{problem}"
+    );
+    let path = agent.folder().join("agent.toml");
+    write(&path, "[[rule]]\nname = 'lag-high'\nthreshold = '70ms'\n");
+    told(&mut viewer, false).await;
+    let mut service = agent.service(&hello("checkout")).await;
+    service.send_sample(sample(1)).await;
+    let marked = view(&mut viewer, |view| view.marks.len() == 2).await;
+    assert!(marked.marks[0].text.contains("unknown key `treshold`"));
+    agent.stop().await;
+}
+
+/// What a changed file says of snapshots and only the next start makes true is said, and no more once it is taken back.
+#[tokio::test]
+async fn a_changed_folder_of_snapshots_is_said_to_wait_for_a_start() {
+    let agent = agent("[snapshots]\ndir = '/var/lib/ax/one'\nper_hour = 3\n");
+    let path = agent.folder().join("agent.toml");
+    let mut viewer = agent.viewer().await;
+    let waits = |report: &RulesReport| -> Option<String> {
+        let mut warnings = report.warnings.iter();
+        warnings
+            .find(|warning| warning.starts_with("[snapshots]"))
+            .cloned()
+    };
+    assert_eq!(waits(&report(&mut viewer).await), None);
+    write(
+        &path,
+        "[snapshots]\ndir = '/var/lib/ax/two'\nper_hour = 4\nmax_files = 9\n",
+    );
+    let changed = report_until(&mut viewer, |report| waits(report).is_some()).await;
+    assert_eq!(
+        waits(&changed).as_deref(),
+        Some(
+            "[snapshots] dir, max_files changed, which takes effect when the agent is started again"
+        )
+    );
+    write(
+        &path,
+        "[snapshots]\ndir = '/var/lib/ax/one'\nper_hour = 5\n",
+    );
+    report_until(&mut viewer, |report| waits(report).is_none()).await;
+    agent.stop().await;
+}

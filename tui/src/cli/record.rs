@@ -58,10 +58,7 @@ async fn record(
 ) -> Result<(Receipt, &'static str), Failure> {
     let mut signals = Signals::new()?;
     let mut client = client::start(Sockets::from_env());
-    let mut known = Services {
-        services: Vec::new(),
-        agent_dropped: ax_wire::view::AgentDropped::default(),
-    };
+    let mut known = Services::default();
     let why = loop {
         let update = tokio::select! {
             () = signals.any() => break "stopped",

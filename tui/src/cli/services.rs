@@ -28,6 +28,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         print_json(&Services {
             services: world.services.clone(),
             agent_dropped: world.agent_dropped,
+            file_problem: world.file_problem.clone(),
         })?;
     } else if !world.services.is_empty() {
         print(&text(world))?;

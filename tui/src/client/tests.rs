@@ -6,7 +6,7 @@ use ax_wire::{
     InstanceId, ToAgent, ToViewer,
     frame::{self, Ack, Capture, Captured, Refused},
     hello::PROTOCOL,
-    view::{AgentDropped, Services},
+    view::Services,
 };
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
@@ -46,10 +46,7 @@ fn ack_of(embedded: bool) -> ToViewer {
 }
 
 fn services() -> ToViewer {
-    ToViewer::Services(Services {
-        services: Vec::new(),
-        agent_dropped: AgentDropped::default(),
-    })
+    ToViewer::Services(Services::default())
 }
 
 /// The next update; a question for charts is left unanswered.

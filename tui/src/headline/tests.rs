@@ -204,3 +204,28 @@ fn a_silenced_alert_is_in_no_headline() {
     let said = of_view(&view);
     assert_eq!(said.len(), 1, "the stall alone: {said:#?}");
 }
+
+/// Rules that somebody wrote and that are not in force are said on every screen, before that all is well.
+#[test]
+fn a_file_that_is_not_in_force_is_said() {
+    let view = fixture::healthy();
+    let shown = Some(view.summary.instance);
+    let mut world = fixture::world(vec![view]);
+    let before = of_world(&world, shown);
+    assert!(before.iter().all(|said| said.severity < Severity::Warning));
+    world.file_problem =
+        Some("agent.toml:3:1: unknown key `treshold`\nagent.toml:9:1: no unit".to_owned());
+    let said = of_world(&world, shown);
+    assert_eq!(said.len(), before.len() + 1);
+    assert_eq!(
+        (said[0].severity, said[0].sentence.as_str()),
+        (
+            Severity::Warning,
+            "the agent's alert rules are not those of its file: agent.toml:3:1: unknown key `treshold` and 1 more (all \
+             of it: ax-top rules)"
+        )
+    );
+    // Where no service is there, too.
+    world.services.clear();
+    assert_eq!(of_world(&world, None).len(), 2);
+}

@@ -19,7 +19,7 @@ fn record(folder: &std::path::Path, seconds: u64) -> PathBuf {
     let mut view = fixture::healthy();
     let services = ax_wire::view::Services {
         services: vec![view.summary.clone()],
-        agent_dropped: ax_wire::view::AgentDropped::default(),
+        ..ax_wire::view::Services::default()
     };
     writer
         .add(fixture::NOW_UNIX_NS, &ToViewer::Services(services))

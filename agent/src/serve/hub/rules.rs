@@ -23,8 +23,10 @@ use crate::{
         silence::Asked,
     },
     clock::Now,
-    config::Config,
-    serve::{connection::ConnectionId, message::Message, reload::Reread, restart},
+    config::{Config, file::SnapshotKeys},
+    serve::{
+        connection::ConnectionId, message::Message, reload::Reread, restart, viewers::Viewers,
+    },
 };
 
 /// What rules did lately, kept for viewers; about 300 bytes each.
@@ -45,6 +47,10 @@ pub(super) struct Alerts {
     taken: VecDeque<ActionTaken>,
     /// Why the file is not in force.
     problem: Option<String>,
+    /// What the file said of snapshots when the agent was started.
+    at_start: SnapshotKeys,
+    /// What the file says by now and that only another start makes true.
+    waits: Option<String>,
     read_unix_ns: u64,
     /// Oldest first.
     marks: VecDeque<Mark>,
@@ -58,15 +64,33 @@ impl Alerts {
         back: WeakSender<Message>,
         now: Now,
     ) -> Self {
-        Self {
+        let mut alerts = Self {
             asked: Asked::resume(silences),
             runner: Some(Runner::new()),
             taken: VecDeque::new(),
-            problem: config.problem.clone(),
+            problem: None,
+            at_start: config.file_keys.clone(),
+            waits: None,
             read_unix_ns: now.unix_ns,
             marks: VecDeque::new(),
             back,
+        };
+        if let Some(problem) = &config.problem {
+            alerts.not_taken(problem.clone(), now);
         }
+        alerts
+    }
+
+    /// The file is not in force, and what was before is.
+    fn not_taken(&mut self, problem: String, now: Now) {
+        let first = problem.lines().next().unwrap_or_default();
+        self.mark(format!("rules not read: {first}"), now);
+        self.problem = Some(problem);
+    }
+
+    /// Tells viewers what became of the file.
+    pub(super) fn tell(&self, viewers: &mut Viewers) {
+        viewers.set_rules(self.marks.iter().cloned().collect(), self.problem.clone());
     }
 
     /// Ends what runs, and waits for it.
@@ -102,11 +126,6 @@ impl Alerts {
     ) {
         let outcome = outcome.map(|summary| format!("written: {}", summary.path));
         self.note(occasion.taken(&Action::Snapshot, outcome));
-    }
-
-    /// The reloads that charts mark, oldest first.
-    pub(super) fn marks(&self) -> impl Iterator<Item = &Mark> {
-        self.marks.iter()
     }
 
     fn mark(&mut self, text: String, now: Now) {
@@ -231,7 +250,11 @@ impl Hub {
         let report = RulesReport {
             problem: self.alerts.problem.clone(),
             read_unix_ns: self.alerts.read_unix_ns,
-            warnings: rules.warnings(),
+            warnings: rules
+                .warnings()
+                .into_iter()
+                .chain(self.alerts.waits.clone())
+                .collect(),
             rules: rules.infos(file.as_deref()),
             silences: silences.cloned().collect(),
             actions: self.alerts.taken.iter().filter(is_seen).cloned().collect(),
@@ -289,10 +312,8 @@ impl Hub {
         let Reread { outcome } = file;
         match outcome {
             Ok(file) => {
-                let folder = self.config.snapshots.folder.clone();
-                let keys = &file.snapshots;
-                let (quiet, snapshots) = (file.quiet, keys.clone());
-                let moved = keys.dir.is_some() && keys.dir != folder;
+                let (quiet, snapshots) = (file.quiet, file.snapshots.clone());
+                let waits = snapshots.wait_for_a_start(&self.alerts.at_start);
                 self.config.take_rules(*file);
                 self.evidence.set_limits(self.config.snapshots.clone());
                 let rules = self.config.rules.enabled().count();
@@ -301,12 +322,10 @@ impl Hub {
                     ?snapshots,
                     "configuration read again: {rules} rules are on"
                 );
-                if moved {
-                    tracing::warn!("[snapshots] dir takes effect when the agent is started again");
-                }
-                for warning in self.config.rules.warnings() {
+                for warning in self.config.rules.warnings().iter().chain(&waits) {
                     tracing::warn!("{warning}");
                 }
+                self.alerts.waits = waits;
                 self.alerts.problem = None;
                 self.alerts.read_unix_ns = now.unix_ns;
                 self.alerts
@@ -314,13 +333,11 @@ impl Hub {
             }
             Err(problem) => {
                 tracing::error!("the rules before stay in force: {problem}");
-                let first = problem.lines().next().unwrap_or_default();
-                self.alerts.mark(format!("rules not read: {first}"), now);
-                self.alerts.problem = Some(problem);
+                self.alerts.not_taken(problem, now);
             }
         }
-        let marks: Vec<Mark> = self.alerts.marks().cloned().collect();
-        self.viewers.set_marks(marks);
+        self.alerts.tell(&mut self.viewers);
+        self.tell_services(now);
     }
 }
 
