@@ -6,12 +6,14 @@
 //! Never in one: bodies, values of headers, the environment. Arguments of a wrapped command that look like secrets are
 //! taken out before it is written.
 
+mod errors;
 mod file;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::file::{
-    MAX_SESSION_BYTES, SessionFileError, default_folder, file_name, folder, read, write,
+pub use self::{
+    errors::{Errors, StatusCount},
+    file::{MAX_SESSION_BYTES, SessionFileError, default_folder, file_name, folder, read, write},
 };
 use crate::{hello::Hello, histogram::LatencyHistogram, mark::Mark, verdict::Verdict};
 
@@ -39,6 +41,9 @@ pub struct Session {
     pub plan: Plan,
     /// The service whose inside was watched. `None`: none was.
     pub service: Option<Hello>,
+    /// What the service said at rest, before the first step of a wrapped command: its other traffic. Oldest first.
+    #[serde(default)]
+    pub background: Vec<ServiceSecond>,
     /// The steps that were begun, in order.
     pub steps: Vec<Step>,
     /// Findings of the agent while it ran, in the order in which they came.
@@ -78,6 +83,8 @@ pub enum EndKind {
     Interrupted,
     /// Nothing answered at the address from the beginning.
     Unreachable,
+    /// The first requests were answered with failures, such as status 404: no load was made.
+    Refused,
     /// The service went away while it ran.
     ServiceGone,
     /// The wrapped command could not be run, or failed.
@@ -265,36 +272,6 @@ pub struct Client {
     pub starved_share: Option<f64>,
     /// Slices of time, oldest first.
     pub slices: Vec<Slice>,
-}
-
-/// What failed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Errors {
-    /// Connections that could not be made.
-    pub connect_total: u64,
-    /// Answers that did not come in time.
-    pub timeout_total: u64,
-    /// Connections that broke before the answer had come whole.
-    pub broken_total: u64,
-    /// Answers with a status of 400 to 499.
-    pub client_error_total: u64,
-    /// Answers with a status of 500 or more.
-    pub server_error_total: u64,
-    /// For a person: the first failure.
-    pub first: Option<String>,
-}
-
-impl Errors {
-    /// All of them.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.connect_total
-            + self.timeout_total
-            + self.broken_total
-            + self.client_error_total
-            + self.server_error_total
-    }
 }
 
 /// A slice of a step, as the generator saw it.

@@ -50,6 +50,7 @@ pub fn session(rates: &[f64], capacity: f64) -> Session {
             abort: Vec::new(),
         },
         service: None,
+        background: Vec::new(),
         steps: steps.collect(),
         verdicts: Vec::new(),
         marks: Vec::new(),

@@ -292,7 +292,7 @@ async fn load(arguments: &Run) -> Result<(), Failure> {
     match recorded.end.kind {
         EndKind::Completed => Ok(()),
         EndKind::Interrupted => Err(Failure::Interrupted),
-        EndKind::Unreachable => Err(Failure::Unavailable(why())),
+        EndKind::Unreachable | EndKind::Refused => Err(Failure::Unavailable(why())),
         _ => Err(Failure::EndedEarly(why())),
     }
 }
@@ -457,6 +457,7 @@ fn recorded(arguments: &Run, source: &Source, view: Option<&ServiceView>) -> Rec
         },
         driver,
         service: view.map(|view| view.hello.clone()),
+        background: Vec::new(),
         steps: Vec::new(),
         verdicts: Vec::new(),
         marks: Vec::new(),

@@ -117,6 +117,7 @@ pub fn ended(end: &End) -> String {
         EndKind::Aborted => "aborted",
         EndKind::Interrupted => "interrupted",
         EndKind::Unreachable => "unreachable",
+        EndKind::Refused => "no load was made",
         EndKind::ServiceGone => "the service went away",
         EndKind::CommandFailed => "the command failed",
         EndKind::Other => "ended in a way that this ax-top does not know",

@@ -101,8 +101,12 @@ pub fn file_name(service: &str) -> String {
 ///
 /// # Errors
 ///
-/// [`SessionFileError`]; what was there stays.
+/// [`SessionFileError`]; what was there stays. What is there and no plain file (a device, a pipe, a link) is not replaced.
 pub fn write(path: &Path, session: &Session) -> Result<(), SessionFileError> {
+    if path.symlink_metadata().is_ok_and(|meta| !meta.is_file()) {
+        let source = io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file");
+        return Err(failed("replace", path)(source));
+    }
     let unfinished = path.with_file_name(format!(".{}.tmp", Uuid::now_v7()));
     let written = write_as(&unfinished, session).and_then(|()| {
         std::fs::rename(&unfinished, path).map_err(failed("write the load session to", path))
@@ -216,6 +220,7 @@ mod tests {
                 abort: Vec::new(),
             },
             service: None,
+            background: Vec::new(),
             steps: Vec::new(),
             verdicts: Vec::new(),
             marks: Vec::new(),
@@ -247,8 +252,14 @@ mod tests {
         let taken = folder.path().join("taken");
         std::fs::create_dir(&taken).expect("makes a folder");
         assert!(write(&taken, &session()).is_err());
+        // A rename would put a file in the place of a device such as /dev/null.
+        let device = folder.path().join("device");
+        std::os::unix::net::UnixListener::bind(&device).expect("makes a socket");
+        let said = write(&device, &session()).expect_err("is no file");
+        assert!(said.to_string().contains("not a plain file"), "{said}");
+        assert!(!device.symlink_metadata().expect("is there").is_file());
         let files = std::fs::read_dir(folder.path()).expect("can be listed");
-        assert_eq!(files.count(), 1, "no half-written file stays");
+        assert_eq!(files.count(), 2, "no half-written file stays");
     }
 
     #[test]

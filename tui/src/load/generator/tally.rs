@@ -7,7 +7,7 @@ use std::{
 
 use ax_wire::{
     LatencyHistogram,
-    session::{Client, Errors, Slice},
+    session::{Client, Slice},
 };
 
 use super::{
@@ -165,13 +165,7 @@ impl Tally {
         own.latency.merge(&more.latency);
         own.service_time.merge(&more.service_time);
         own.send_error.merge(&more.send_error);
-        let (errors, more) = (&mut own.errors, &more.errors);
-        errors.connect_total += more.connect_total;
-        errors.timeout_total += more.timeout_total;
-        errors.broken_total += more.broken_total;
-        errors.client_error_total += more.client_error_total;
-        errors.server_error_total += more.server_error_total;
-        errors.first = errors.first.take().or_else(|| more.first.clone());
+        own.errors.merge(&more.errors);
         self.in_flight += other.in_flight;
         self.area_s += other.area_s;
         let starved = self.starved.zip(other.starved);
@@ -246,24 +240,15 @@ impl Tally {
     }
 
     fn failed(&mut self, error: &SendError) {
-        let Errors {
-            connect_total,
-            timeout_total,
-            broken_total,
-            client_error_total,
-            server_error_total,
-            first,
-        } = &mut self.client.errors;
-        let count = match error {
-            SendError::Connect(_) | SendError::Tls(_) => connect_total,
-            SendError::Timeout(_) => timeout_total,
-            SendError::Broken(_) => broken_total,
-            SendError::Status(status) if *status < 500 => client_error_total,
-            SendError::Status(_) => server_error_total,
-        };
-        *count += 1;
-        if first.is_none() {
-            *first = Some(error.to_string());
+        let errors = &mut self.client.errors;
+        match error {
+            SendError::Connect(_) | SendError::Tls(_) => errors.connect_total += 1,
+            SendError::Timeout(_) => errors.timeout_total += 1,
+            SendError::Broken(_) => errors.broken_total += 1,
+            SendError::Status(status) => errors.add_status(*status, 1),
+        }
+        if errors.first.is_none() {
+            errors.first = Some(error.to_string());
         }
     }
 }
