@@ -8,9 +8,14 @@ use super::{
     words::{duration, percent},
 };
 
-/// `lag p99 0.3 ms, nothing waits, CPU 12 %`.
+/// `lag p99 0.3 ms, nothing waits, CPU 12 %`. Lag is that of now: what was late a while ago and is over does not go
+/// together with "healthy", and is told as what it is.
 pub(super) fn finding(case: &Case<'_>) -> Finding {
-    let lag = case.window.lag();
+    let minute = case.window.lag();
+    let now_ns = minute.p99_ns.map(|_| case.lag.p99_ns);
+    let was_late = minute
+        .max_ns
+        .filter(|max_ns| *max_ns >= case.severe_ns() && *max_ns > case.lag.max_ns);
     let pending: u64 = case
         .lanes()
         .map(|lane| lane.entry.value.latest.pending)
@@ -22,10 +27,13 @@ pub(super) fn finding(case: &Case<'_>) -> Finding {
         1 => "1 job waits".to_owned(),
         many => format!("{many} jobs wait"),
     };
-    let late = lag.p99_ns.map_or_else(
+    let late = now_ns.map_or_else(
         || "no lag measured".to_owned(),
         |ns| format!("lag p99 {}", duration(ns)),
     );
+    let before = was_late.map_or_else(String::new, |max_ns| {
+        format!(" (within the minute {})", duration(max_ns))
+    });
     let cpu = used.map_or_else(
         || "CPU unknown".to_owned(),
         |used| format!("CPU {}", percent(used / cpus)),
@@ -33,12 +41,14 @@ pub(super) fn finding(case: &Case<'_>) -> Finding {
     Finding::new(
         VerdictId::Healthy,
         Severity::Info,
-        format!("{late}, {waits}, {cpu}"),
+        format!("{late}{before}, {waits}, {cpu}"),
     )
     .sure(0.9)
     .hurts(Reach::Nobody)
+    .evidence_if(now_ns.map(|ns| time("event-loop lag p99 over 3 s", ns)))
     .evidence_if(
-        lag.p99_ns
+        minute
+            .p99_ns
             .map(|ns| time("event-loop lag p99 over a minute", ns)),
     )
     .evidence(count("jobs queued", pending))

@@ -190,3 +190,24 @@ fn a_verdict_is_compared_with_the_instance_before() {
     let last = verdict.next_steps.last().expect("something to do");
     assert!(last.contains("another build"), "{last}");
 }
+
+/// Lag that is over does not stand beside the word "healthy" as if it went on.
+#[test]
+fn a_healthy_service_tells_its_lag_of_now_and_what_was() {
+    let mut scene = Scene::healthy();
+    scene.goes_on(1, |picture| picture.lag_ms = 1_900);
+    scene.goes_on(20, |_| {});
+    let diagnosis = scene.diagnosis();
+    let healthy = &diagnosis.verdicts[0];
+    assert_eq!(healthy.id, V::Healthy);
+    assert!(
+        healthy
+            .sentence
+            .starts_with("lag p99 1.0 ms (within the minute 1.9 s)"),
+        "{}",
+        healthy.sentence
+    );
+    scene.goes_on(60, |_| {});
+    let sentence = &scene.diagnosis().verdicts[0].sentence;
+    assert!(!sentence.contains("within"), "{sentence}");
+}
