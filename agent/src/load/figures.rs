@@ -29,8 +29,12 @@ pub struct Throughput {
     /// From what.
     pub source: Source,
     /// Requests per second of one connection, in the step with the fewest: what more connections would bring in
-    /// proportion. `None`: rates were offered.
+    /// proportion. Where the service has other traffic, in the step that says most of it. `None`: rates were offered.
     pub per_connection_per_s: Option<f64>,
+    /// How far off that may be, at three standard errors.
+    pub per_connection_error_per_s: f64,
+    /// The service's other traffic, which is taken off what it counted. `None`: it was not measured, or need not be.
+    pub background: Option<Background>,
 }
 
 impl Throughput {
@@ -42,7 +46,9 @@ impl Throughput {
             Driver::Http { .. } | Driver::Other(_) => None,
         };
         let seconds = || session.steps.iter().flat_map(|step| &step.service);
-        let source = if session.steps.iter().any(|step| step.client.is_some()) {
+        let source = if matches!(session.driver, Driver::Http { .. })
+            || session.steps.iter().any(|step| step.client.is_some())
+        {
             Source::Answers
         } else if let Some(lane) = asked {
             Source::Lane(lane)
@@ -51,19 +57,35 @@ impl Throughput {
         } else {
             Source::Jobs
         };
-        let fewest = session.steps.iter().filter_map(|step| match step.load {
-            Load::Connections(count) => Some((count, step)),
-            Load::RatePerS(_) | Load::Unknown => None,
-        });
-        let fewest = fewest.min_by_key(|(count, _)| *count);
-        let per_connection_per_s = fewest.and_then(|(count, step)| {
-            let achieved = source.achieved_per_s(step)?;
-            (count > 0).then(|| achieved / count as f64)
-        });
-        Self {
+        let background = match source {
+            Source::Answers => None,
+            _ => Background::of(&session.background, &source),
+        };
+        let mut throughput = Self {
             source,
-            per_connection_per_s,
+            per_connection_per_s: None,
+            per_connection_error_per_s: 0.0,
+            background,
+        };
+        let connections = session.steps.iter().filter_map(|step| match step.load {
+            Load::Connections(count) if count > 0 => {
+                let achieved = throughput.achieved(step)?;
+                Some((count as f64, achieved.per_s, achieved.noise_per_s))
+            }
+            _ => None,
+        });
+        let base = if throughput.background.is_some() {
+            // Few connections drown in the other traffic, and many may be over the knee: the one that is surely most.
+            let surely = |(count, per_s, noise): &(f64, f64, f64)| (per_s - noise) / count;
+            connections.max_by(|a, b| surely(a).total_cmp(&surely(b)))
+        } else {
+            connections.min_by(|a, b| a.0.total_cmp(&b.0))
+        };
+        if let Some((count, per_s, noise)) = base {
+            throughput.per_connection_per_s = Some(per_s / count);
+            throughput.per_connection_error_per_s = noise / count;
         }
+        throughput
     }
 
     fn offered_per_s(&self, load: Load) -> Option<f64> {
@@ -73,21 +95,103 @@ impl Throughput {
             Load::Unknown => None,
         }
     }
+
+    /// What was achieved in a step.
+    fn achieved(&self, step: &Step) -> Option<Achieved> {
+        if self.source == Source::Answers {
+            let client = step.client.as_ref()?;
+            let length_ns = step.ended_unix_ns.checked_sub(step.began_unix_ns)?;
+            let per_s = per_second(client.achieved_total, length_ns)?;
+            // What is under way when counting ends is by chance more or less than when it began.
+            let noise = 1.0 + 2.0 * (2.0 * client.mean_in_flight).sqrt();
+            return Some(Achieved {
+                per_s,
+                noise_per_s: noise * 1e9 / length_ns as f64,
+            });
+        }
+        let plateau = self.plateau(step);
+        let interval_ns: u64 = plateau.iter().map(|second| second.interval_ns).sum();
+        let count = plateau.iter().map(|second| self.source.count(second)).sum();
+        let all_per_s = per_second(count, interval_ns)?;
+        let one = 1e9 / interval_ns as f64;
+        let Some(background) = &self.background else {
+            return Some(Achieved {
+                per_s: all_per_s,
+                noise_per_s: one,
+            });
+        };
+        Some(Achieved {
+            per_s: (all_per_s - background.per_s).max(0.0),
+            noise_per_s: one + background.noise_per_s(plateau.len()),
+        })
+    }
+
+    /// The samples in which a wrapped command had its full load on: it takes a moment to start and to end, and answers come
+    /// only once the first requests have been answered.
+    fn plateau<'a>(&self, step: &'a Step) -> &'a [ServiceSecond] {
+        let samples = &step.service[..];
+        let latency_ns = self.source.latency(step).quantile_ns(0.5).unwrap_or(0);
+        let full_from_ns = step.began_unix_ns.saturating_add(latency_ns);
+        let early = |second: &&ServiceSecond| {
+            second.at_unix_ns.saturating_sub(second.interval_ns) < full_from_ns
+        };
+        let early = samples.iter().take_while(early).count();
+        let (edge, count) = (usize::from(samples.len() >= 5), samples.len());
+        &samples[early.max(edge).min(count / 2)..count - edge]
+    }
+}
+
+/// What was achieved, per second.
+pub(super) struct Achieved {
+    pub(super) per_s: f64,
+    /// So much may be missing by chance.
+    pub(super) noise_per_s: f64,
+}
+
+/// The traffic that a service has beside the load.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Background {
+    /// What ended, per second.
+    pub per_s: f64,
+    /// The standard deviation of that from one sample to the next.
+    pub deviation_per_s: f64,
+    /// How many samples it was measured in.
+    pub samples: u64,
+}
+
+impl Background {
+    /// `None`: there is none, or it was not measured.
+    fn of(samples: &[ServiceSecond], source: &Source) -> Option<Self> {
+        let rates: Vec<f64> = samples
+            .iter()
+            .filter_map(|second| per_second(source.count(second), second.interval_ns))
+            .collect();
+        let count = rates.len() as f64;
+        let per_s = rates.iter().sum::<f64>() / count.max(1.0);
+        if per_s <= 0.0 {
+            return None;
+        }
+        let squares: f64 = rates.iter().map(|rate| (rate - per_s).powi(2)).sum();
+        // One sample says nothing of how much it moves: as much as independent requests do.
+        let deviation_per_s = match rates.len() {
+            0 | 1 => per_s.sqrt(),
+            _ => (squares / (count - 1.0)).sqrt(),
+        };
+        Some(Self {
+            per_s,
+            deviation_per_s,
+            samples: rates.len() as u64,
+        })
+    }
+
+    /// How far off the difference of a step of so many samples may be: three standard errors.
+    fn noise_per_s(&self, samples: usize) -> f64 {
+        let of = |samples: f64| 1.0 / samples.max(1.0);
+        3.0 * self.deviation_per_s * (of(samples as f64) + of(self.samples as f64)).sqrt()
+    }
 }
 
 impl Source {
-    /// What was achieved in a step.
-    fn achieved_per_s(&self, step: &Step) -> Option<f64> {
-        if *self == Self::Answers {
-            let client = step.client.as_ref()?;
-            let length_ns = step.ended_unix_ns.checked_sub(step.began_unix_ns)?;
-            return per_second(client.achieved_total, length_ns);
-        }
-        let interval_ns = step.service.iter().map(|second| second.interval_ns).sum();
-        let count = step.service.iter().map(|second| self.count(second)).sum();
-        per_second(count, interval_ns)
-    }
-
     /// What ended well in a sample.
     pub(super) fn count(&self, second: &ServiceSecond) -> u64 {
         let jobs = |lane: &LaneSecond| lane.finished.saturating_sub(lane.unsuccessful);
@@ -144,8 +248,11 @@ pub struct StepFigures {
     pub load: Load,
     /// The load that came, per second; for connections, what they would bring in proportion to the fewest.
     pub offered_per_s: Option<f64>,
-    /// What ended well per second.
+    /// What ended well per second, without the service's other traffic.
     pub achieved_per_s: Option<f64>,
+    /// So much less than offered may be chance, per second: what was under way at both ends, other traffic, a proportion
+    /// that is not known better.
+    pub noise_per_s: Option<f64>,
     /// Median latency: of answers from their intended send time; of requests and jobs as the service measured it, which is
     /// run time alone for jobs.
     pub p50_ns: Option<u64>,
@@ -186,7 +293,8 @@ impl StepFigures {
     pub(super) fn of(step: &Step, throughput: &Throughput) -> Self {
         let source = &throughput.source;
         let client = step.client.as_ref();
-        let achieved_per_s = source.achieved_per_s(step);
+        let achieved = throughput.achieved(step);
+        let achieved_per_s = achieved.as_ref().map(|achieved| achieved.per_s);
         let latency = source.latency(step);
         let mut lags: Vec<u64> = step
             .service
@@ -202,6 +310,12 @@ impl StepFigures {
             load: step.load,
             offered_per_s: throughput.offered_per_s(step.load),
             achieved_per_s,
+            noise_per_s: achieved.map(|achieved| match step.load {
+                Load::Connections(count) => {
+                    achieved.noise_per_s + throughput.per_connection_error_per_s * count as f64
+                }
+                Load::RatePerS(_) | Load::Unknown => achieved.noise_per_s,
+            }),
             p50_ns: latency.quantile_ns(0.5),
             p95_ns: latency.quantile_ns(0.95),
             p99_ns: latency.quantile_ns(0.99),

@@ -11,6 +11,9 @@ const SENT_SHARE: f64 = 0.98;
 /// Sent so late at the 99th percentile, and it says nothing either.
 const SEND_ERROR_NS: u64 = 50_000_000;
 
+/// Where more than this share of the offered load may be chance, whether it was achieved cannot be told.
+pub(super) const MOST_NOISE_SHARE: f64 = 0.25;
+
 /// One step with what is made of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judged {
@@ -102,21 +105,24 @@ pub fn judge(session: &Session, throughput: &Throughput) -> Vec<Judged> {
                 .client
                 .as_ref()
                 .map(|client| (client.sent_total, client.scheduled_total));
-            let judgement = if was_cut(step, session) {
-                Judgement::Unsure("it was cut short".to_owned())
-            } else {
-                one(&figures, sent, &session.plan.limits)
+            let judgement = match cut_short(step, session) {
+                Some(why) => Judgement::Unsure(why.to_owned()),
+                None => one(&figures, sent, &session.plan.limits),
             };
             Judged { figures, judgement }
         })
         .collect()
 }
 
-/// Whether a step of the own generator ended long before its time: the session was ended in it.
-fn was_cut(step: &Step, session: &Session) -> bool {
+/// Why a step did not last as long as it was to, where that is so.
+fn cut_short(step: &Step, session: &Session) -> Option<&'static str> {
+    if let Some(run) = &step.command {
+        return (run.exit_code != Some(0)).then_some("the command was ended or failed in it");
+    }
     let lasted_ns = step.ended_unix_ns.saturating_sub(step.began_unix_ns);
-    // The run-in is at most a tenth.
-    step.client.is_some() && (lasted_ns as f64) < session.plan.step_ns as f64 * 0.75
+    // The run-in is at most a tenth of what was planned.
+    let cut = step.client.is_some() && (lasted_ns as f64) < session.plan.step_ns as f64 * 0.75;
+    cut.then_some("it was cut short")
 }
 
 fn one(figures: &StepFigures, sent: Option<(u64, u64)>, limits: &Limits) -> Judgement {
@@ -125,13 +131,23 @@ fn one(figures: &StepFigures, sent: Option<(u64, u64)>, limits: &Limits) -> Judg
             "nothing was counted in it: no sample of the service lies in it".to_owned(),
         );
     };
+    let noise = figures.noise_per_s.unwrap_or(0.0);
+    // The own generator knows what came of each request; of a wrapped command only the service tells.
+    let by_service = sent.is_none();
+    if by_service && achieved <= noise {
+        return Judgement::Unsure(
+            "no more ended in it than without the load: does it reach this service?".to_owned(),
+        );
+    }
     let mut reasons = Vec::new();
+    let mut drowned = false;
     if let Some(offered) = figures.offered_per_s.filter(|offered| *offered > 0.0) {
         let share = achieved / offered;
         let least = limits.achieved_share;
-        if share < least {
+        if share < least && offered - achieved > noise {
             reasons.push(Reason::Achieved { share, least });
         }
+        drowned = by_service && noise > MOST_NOISE_SHARE * offered;
         // What waits for an answer before it sends again cannot pile up.
         let open = !matches!(figures.load, ax_wire::session::Load::Connections(_));
         let growing =
@@ -166,6 +182,10 @@ fn one(figures: &StepFigures, sent: Option<(u64, u64)>, limits: &Limits) -> Judg
         (sent as f64) < SENT_SHARE * scheduled as f64 * (1.0 - dropped)
     });
     match (reasons.is_empty(), sent_late || sent_little) {
+        (true, false) if drowned => Judgement::Unsure(
+            "the service's other traffic moves too much to tell whether this was achieved"
+                .to_owned(),
+        ),
         (true, false) => Judgement::Good,
         (false, false) => Judgement::Bad(reasons),
         (_, true) => Judgement::Unsure(
@@ -177,6 +197,8 @@ fn one(figures: &StepFigures, sent: Option<(u64, u64)>, limits: &Limits) -> Judg
 
 #[cfg(test)]
 mod tests {
+    use ax_wire::session::Load;
+
     use super::*;
     use crate::load::made;
 
@@ -228,5 +250,64 @@ mod tests {
         client.dropped_total = client.scheduled_total / 2;
         client.sent_total -= client.dropped_total;
         assert!(matches!(&judged(&session)[0], Judgement::Bad(_)));
+    }
+
+    /// Eighteen requests of which one is still under way are no overload.
+    #[test]
+    fn what_is_under_way_at_the_end_of_a_short_step_is_not_missing() {
+        let mut session = made::session(&[2.0], 1_000.0);
+        let client = session.steps[0].client.as_mut().expect("has one");
+        (client.achieved_total, client.mean_in_flight) = (18, 2.0);
+        assert_eq!(judged(&session), [Judgement::Good]);
+        let client = session.steps[0].client.as_mut().expect("has one");
+        client.achieved_total = 14;
+        assert!(matches!(&judged(&session)[0], Judgement::Bad(_)));
+    }
+
+    /// A service with a hundred other requests a second: what a wrapped command adds is told from them, or said not to be.
+    #[test]
+    fn other_traffic_is_neither_achieved_nor_missing() {
+        let wrapped = |loads: &[(Load, f64)]| {
+            let session = made::wrapped(loads, 100.0);
+            judge(&session, &Throughput::of(&session))
+        };
+        let steps = wrapped(&[
+            (Load::Connections(2), 46.0),
+            (Load::Connections(4), 91.0),
+            (Load::Connections(16), 380.0),
+            (Load::Connections(64), 600.0),
+        ]);
+        let words: Vec<_> = steps.iter().map(|step| &step.judgement).collect();
+        assert!(
+            !steps[0].is_bad() && steps[1].is_good() && steps[2].is_good() && steps[3].is_bad(),
+            "{words:?}"
+        );
+        let near = |step: &Judged, per_s: f64| {
+            let achieved = step.figures.achieved_per_s.expect("is known");
+            (achieved - per_s).abs() < 10.0
+        };
+        assert!(near(&steps[1], 91.0) && near(&steps[2], 380.0), "{steps:?}");
+
+        let drowned = wrapped(&[(Load::RatePerS(20.0), 20.0)]);
+        assert!(
+            matches!(&drowned[0].judgement, Judgement::Unsure(why) if why.contains("moves too much")),
+            "{drowned:?}"
+        );
+        let elsewhere = wrapped(&[(Load::RatePerS(500.0), 0.0), (Load::Unknown, 0.0)]);
+        for step in elsewhere {
+            assert!(
+                matches!(&step.judgement, Judgement::Unsure(why) if why.contains("reach")),
+                "{step:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_command_that_was_ended_judges_nobody() {
+        let mut session = made::wrapped(&[(Load::RatePerS(500.0), 500.0)], 0.0);
+        assert_eq!(judged(&session), [Judgement::Good]);
+        let run = session.steps[0].command.as_mut().expect("has one");
+        (run.exit_code, run.signal) = (None, Some(15));
+        assert!(matches!(&judged(&session)[0], Judgement::Unsure(why) if why.contains("ended")));
     }
 }

@@ -3,7 +3,7 @@
 use ax_wire::session::{Load, Plan};
 use serde::Serialize;
 
-use super::Judged;
+use super::{Judged, judge::MOST_NOISE_SHARE};
 
 /// Most steps that a search adds: each halves the gap, and ten make a thousandth of it.
 const MAX_SEARCH_STEPS: usize = 10;
@@ -43,7 +43,7 @@ pub fn knee(steps: &[Judged]) -> Knee {
 #[must_use]
 pub fn next_load(plan: &Plan, steps: &[Judged]) -> Option<(Load, Next)> {
     let last = steps.last();
-    if let Some(last) = last.filter(|last| !last.is_good() && !last.is_bad()) {
+    if let Some(last) = last.filter(|last| !last.is_good() && !last.is_bad() && may_tell(last)) {
         let tries = tries(steps, last.figures.load);
         if tries < 2 {
             return Some((last.figures.load, Next::Repeat));
@@ -85,6 +85,16 @@ pub fn next_load(plan: &Plan, steps: &[Judged]) -> Option<(Load, Next)> {
         _ => return None,
     };
     Some((between, Next::Search))
+}
+
+/// Whether the same load again may tell more: not where the service's other traffic hides it.
+fn may_tell(step: &Judged) -> bool {
+    let figures = &step.figures;
+    let hidden = figures
+        .noise_per_s
+        .zip(figures.offered_per_s.or(figures.achieved_per_s))
+        .is_some_and(|(noise, per_s)| noise > MOST_NOISE_SHARE * per_s);
+    !hidden
 }
 
 /// Why a step is next.

@@ -3,8 +3,8 @@
 use ax_wire::{
     LatencyHistogram,
     session::{
-        Arrivals, Client, Driver, End, EndKind, LaneSecond, Limits, Load, Plan, SESSION_VERSION,
-        ServiceSecond, Session, Slice, Step, StepKind,
+        Arrivals, Client, CommandRun, Driver, End, EndKind, LaneSecond, Limits, Load, Plan,
+        SESSION_VERSION, ServiceSecond, Session, Slice, Step, StepKind,
     },
 };
 
@@ -56,6 +56,47 @@ pub fn session(rates: &[f64], capacity: f64) -> Session {
         marks: Vec::new(),
         warnings: Vec::new(),
     }
+}
+
+/// A session of a wrapped command whose steps achieve so much, on a service that has other traffic too, which moves by a
+/// tenth up and down.
+pub fn wrapped(steps: &[(Load, f64)], other_per_s: f64) -> Session {
+    let mut session = session(&[], 1.0);
+    session.driver = Driver::Command {
+        arguments: vec!["tool".to_owned()],
+        lane: None,
+    };
+    let second = |number: u64, per_s: f64| {
+        let wobble = [0.9, 1.05, 1.1, 1.0, 0.95][number as usize % 5];
+        let mut requests = LatencyHistogram::new();
+        requests.record_many_ns(RUN_NS, (per_s + other_per_s * wobble).round() as u32);
+        ServiceSecond {
+            at_unix_ns: (number + 1) * S,
+            interval_ns: S,
+            requests: Some(requests),
+            ..ServiceSecond::default()
+        }
+    };
+    session.background = (0..5).map(|number| second(number, 0.0)).collect();
+    for (number, (load, per_s)) in (1..).zip(steps) {
+        let began = u64::from(number) * 100;
+        session.plan.loads.push(*load);
+        session.steps.push(Step {
+            load: *load,
+            client: None,
+            command: Some(CommandRun {
+                exit_code: Some(0),
+                ..CommandRun::default()
+            }),
+            service: (began..began + 15)
+                .map(|number| second(number, *per_s))
+                .collect(),
+            began_unix_ns: began * S,
+            ended_unix_ns: (began + 15) * S,
+            ..step(number, 1.0, 1.0)
+        });
+    }
+    session
 }
 
 /// One step of it.

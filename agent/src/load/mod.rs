@@ -27,7 +27,7 @@ use serde::Serialize;
 pub use self::{
     advice::{Advice, DownstreamAdvice, LaneAdvice, advice},
     compare::{Change, Comparison, Direction, Metric, compare},
-    figures::{Source, StepFigures, Throughput},
+    figures::{Background, Source, StepFigures, Throughput},
     filled::{Filled, Filler, filled},
     judge::{Judged, Judgement, Reason, judge},
     knee::{Knee, Next, knee, next_load},
