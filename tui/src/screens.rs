@@ -407,7 +407,7 @@ pub static PANELS: [PanelRow; 21] = [
             rows: App::verdict_rows,
             detail: Some(crate::view::verdicts::detail),
         }),
-        enter: None,
+        enter: Some(App::jump_to_verdict),
     },
     PanelRow {
         panel: Panel::Alerts,
@@ -416,7 +416,7 @@ pub static PANELS: [PanelRow; 21] = [
             rows: App::alert_rows,
             detail: Some(crate::view::alerts::detail),
         }),
-        enter: None,
+        enter: Some(App::jump_to_alert),
     },
     PanelRow {
         panel: Panel::Snapshots,
@@ -462,6 +462,9 @@ pub static PANELS: [PanelRow; 21] = [
 ];
 
 impl Panel {
+    /// Those whose rows are traces.
+    pub const TRACES: [Self; 3] = [Self::FailedTraces, Self::SlowTraces, Self::RecentTraces];
+
     /// Its row.
     pub fn row(self) -> &'static PanelRow {
         &PANELS[self as usize]

@@ -107,7 +107,7 @@ impl App {
                 .find(|service| service.service == wanted || service.pid.to_string() == wanted);
             let instance = found.map(|service| service.instance);
             let instance = instance.ok_or_else(|| format!("no service `{wanted}` is connected"))?;
-            app.show(Some(instance));
+            app.pick(instance);
             Ok(())
         }
     }

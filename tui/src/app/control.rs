@@ -193,7 +193,10 @@ impl App {
             JobState::Running => "it runs: it is asked to end, and dropped after its lane's grace",
             JobState::Ready => "it is queued",
             JobState::Waiting => "it waits",
-            _ => "it has ended",
+            state => {
+                let (name, state) = (&job.job_type, state.word());
+                return Err(format!("{name} #{} has ended: {state}", job.id));
+            }
         };
         let what = format!("{} is {what}; {state}.", job.job_type);
         Ok((change(job.id), what))
@@ -212,7 +215,11 @@ mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
-    use crate::{fixture, keys::Action, view::tests::drawn};
+    use crate::{
+        fixture::{self, asked},
+        keys::Action,
+        view::tests::drawn,
+    };
 
     fn app(allows: bool) -> App {
         let mut view = fixture::firing();
@@ -278,6 +285,53 @@ mod tests {
             |words| words.contains("resize lane db to 5") && words.contains("none is stopped")
         ));
         assert!(matches!(press(&mut app, "y"), Some(Request::Control(_))));
+    }
+
+    /// On the smallest screens, too, what will happen is read in full before it is answered.
+    #[test]
+    fn a_question_is_never_cut() {
+        let mut app = app(true);
+        press(&mut app, "P");
+        for (width, height) in [(120, 40), (80, 24), (60, 20), (38, 9)] {
+            let screen = drawn(&app, width, height);
+            let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(
+                words.contains(
+                    "until it is resumed; the 31 that run go on, and what comes is queued."
+                ),
+                "{screen}"
+            );
+            assert!(words.contains("y yes, any other key no"), "{screen}");
+        }
+        press(&mut app, "n");
+        app.controlled(
+            &Controlled {
+                id: 1,
+                outcome: Err(format!("the folder {} is full", "/long".repeat(30))),
+            },
+            0,
+        );
+        let screen = drawn(&app, 80, 24);
+        let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            words.contains("is full") && words.contains("? help"),
+            "{screen}"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_is_not_asked() {
+        let mut app = app(true);
+        assert!(app.command("resize 0", 0).is_none() && app.confirm.is_none());
+        assert!(note(&app).contains("1 or more"), "{}", note(&app));
+        app.mode = Mode::JobList;
+        asked::answer_all(&mut app, asked::answer);
+        press(&mut app, "x");
+        assert!(app.confirm.take().is_some(), "a job that runs");
+        press(&mut app, "G");
+        press(&mut app, "x");
+        assert_eq!(app.confirm, None);
+        assert!(note(&app).contains("has ended: "), "{}", note(&app));
     }
 
     #[test]

@@ -91,14 +91,18 @@ impl App {
         format!("{whole:#}\n")
     }
 
-    /// Copies what the selected row is called: where it is a file, its path.
+    /// Copies what the selected row is called: where it is a file, its path; where it is a trace, its id.
     pub(super) fn copy(&mut self, now_unix_ns: u64) -> Option<Request> {
         let panel = self.focused();
         let name = panel.and_then(|panel| match panel.row().content {
             Content::List(list) if panel == Panel::Snapshots => {
                 Some(list.detail(self, self.table(panel))?.first)
             }
+            Content::List(_) if Panel::TRACES.contains(&panel) => {
+                self.table(panel).selected().cloned()
+            }
             Content::List(list) => list.name(self, self.table(panel)),
+            Content::Lines(_) if panel == Panel::Trace => Some(self.looks.trace?.to_string()),
             Content::Lines(_) => None,
         });
         let Some(name) = name else {

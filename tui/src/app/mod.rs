@@ -31,7 +31,7 @@ use ax_wire::{
     alert::AlertState,
     control::Control,
     frame::{Capture, Captured},
-    view::{ServiceState, ServiceView, WorkerView},
+    view::{ServiceState, ServiceSummary, ServiceView, WorkerView},
 };
 use jiff::tz::TimeZone;
 
@@ -115,6 +115,8 @@ struct PanelState {
 pub struct App {
     pub world: World,
     pub shown: Option<InstanceId>,
+    /// One that somebody has picked although it is gone: no other takes its place.
+    picked: Option<InstanceId>,
     /// Its newest view; where it is not heard any more, without what holds for now only.
     view: Option<Arc<ServiceView>>,
     pub mode: Mode,
@@ -164,6 +166,7 @@ impl App {
         Self {
             world: World::new(),
             shown: None,
+            picked: None,
             view: None,
             mode: Mode::Overview,
             pace: Pace::Live,
@@ -234,8 +237,18 @@ impl App {
             return false;
         }
         self.world = world;
-        self.show(self.world.choose(self.shown));
+        let listed = |instance: &InstanceId| self.world.summary(*instance).is_some();
+        self.picked = self.picked.filter(listed);
+        self.show(self.picked.or_else(|| self.world.choose(self.shown)));
         true
+    }
+
+    /// Shows a service that somebody has picked.
+    fn pick(&mut self, instance: InstanceId) {
+        let live = |service: &ServiceSummary| service.state == ServiceState::Live;
+        let is_gone = !self.world.summary(instance).is_some_and(live);
+        self.picked = is_gone.then_some(instance);
+        self.show(Some(instance));
     }
 
     /// Tells what became of a capture.

@@ -195,3 +195,66 @@ fn the_workers_panel_scrolls_no_further_than_its_last() {
     }
     assert_eq!(app.first_line(Panel::Workers, 1), 1);
 }
+
+/// A service that is gone can be looked at, although a newer one of its name lives.
+#[test]
+fn a_service_that_was_picked_stays_where_it_is_gone() {
+    let mut app = app();
+    let mut gone = fixture::other().summary;
+    gone.state = ServiceState::Lost;
+    let mut next = gone.clone();
+    next.instance = fixture::instance(77);
+    next.state = ServiceState::Live;
+    let mut world = app.world.clone();
+    world
+        .services
+        .retain(|service| service.instance != gone.instance);
+    world.services.extend([gone.clone(), next.clone()]);
+    app.take(world.clone());
+    app.pick(gone.instance);
+    app.take(world.clone());
+    assert_eq!(app.shown, Some(gone.instance));
+    world
+        .services
+        .retain(|service| service.instance != gone.instance);
+    app.take(world.clone());
+    assert_ne!(app.picked, Some(gone.instance), "forgotten by the agent");
+    // One that was live when it was picked leads on to its next start.
+    world.services.push(ServiceSummary {
+        state: ServiceState::Live,
+        ..gone.clone()
+    });
+    app.take(world.clone());
+    app.pick(gone.instance);
+    if let Some(service) = world.services.last_mut() {
+        service.state = ServiceState::Ended;
+    }
+    app.take(world);
+    assert_eq!(app.shown, Some(next.instance));
+}
+
+/// Enter on an alert, or a verdict, leads to its moment.
+#[test]
+fn an_alert_puts_the_cursor_where_it_began() {
+    let mut app = App::new(None, TimeZone::UTC);
+    let mut view = fixture::firing();
+    let began = fixture::NOW_UNIX_NS - 5_000_000_000;
+    view.alerts[0].began_unix_ns = began;
+    app.take(fixture::world(vec![view]));
+    app.mode = Mode::Alerts;
+    while app.focused() != Some(Panel::Alerts) {
+        app.update(Action::FocusNext, 0);
+    }
+    app.update(Action::Step(Step::Top), 0);
+    app.update(Action::Enter, 0);
+    assert_eq!(app.mode, Mode::Overview);
+    assert_eq!(app.timeline.cursor_unix_ns, Some(began));
+    let note = app.note.take().expect("says where");
+    assert!(note.text.contains("began, at 14:03:2"), "{}", note.text);
+    app.mode = Mode::Alerts;
+    app.update(Action::Step(Step::Bottom), 0);
+    app.update(Action::Enter, 0);
+    let note = app.note.take().expect("says where");
+    assert!(note.text.contains("do not show"), "{}", note.text);
+    assert!(app.timeline.cursor_unix_ns.is_some());
+}

@@ -9,9 +9,12 @@ use jiff::Timestamp;
 
 use super::{App, Pace, Request};
 use crate::{
+    format::time_of_day,
     keys::TimeStep,
+    screens::{Mode, Panel},
     theme::Tone,
     timeline::{Span, point_at},
+    view::{alerts::ALERTS, verdicts::VERDICTS},
 };
 
 /// Columns that a chart has before one has been drawn.
@@ -235,6 +238,42 @@ impl App {
                 .saturating_sub(span.step_ns);
             self.look_until(end, span);
         }
+    }
+
+    /// Puts the cursor of every chart to the beginning of the selected verdict.
+    pub fn jump_to_verdict(&mut self) -> Option<Request> {
+        let key = self.table(Panel::Verdicts).selected()?.clone();
+        let row = self
+            .verdict_rows()
+            .iter()
+            .find(|row| (VERDICTS.row_key)(row) == key)?
+            .clone();
+        self.jump_to(row.verdict.since_unix_ns, &key)
+    }
+
+    /// The same, of the selected alert.
+    pub fn jump_to_alert(&mut self) -> Option<Request> {
+        let key = self.table(Panel::Alerts).selected()?.clone();
+        let row = self
+            .alert_rows()
+            .iter()
+            .find(|row| (ALERTS.row_key)(row) == key)?
+            .clone();
+        self.jump_to(row.alert.began_unix_ns, &row.alert.rule)
+    }
+
+    fn jump_to(&mut self, at_unix_ns: u64, what: &str) -> Option<Request> {
+        self.mode = Mode::Overview;
+        self.cursor_to(|_| at_unix_ns);
+        let at = time_of_day(at_unix_ns, &self.zone);
+        let there = self.timeline.cursor_unix_ns == Some(at_unix_ns);
+        let text = if there {
+            format!("where {what} began, at {at}; esc takes the cursor away")
+        } else {
+            format!("{what} began at {at}, which the charts do not show; esc takes the cursor away")
+        };
+        self.say(&text, Tone::Plain, self.world.now_unix_ns);
+        None
     }
 
     /// Shows what lies between two instants, in as much detail as finds room.

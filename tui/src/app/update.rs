@@ -187,7 +187,9 @@ impl App {
         let selected = self.table(Panel::Services).selected().cloned();
         let mut services = self.world.services.iter().map(|service| service.instance);
         let instance = services.find(|instance| Some(instance.to_string()) == selected);
-        self.show(instance.or(self.shown));
+        if let Some(instance) = instance {
+            self.pick(instance);
+        }
         self.mode = Mode::Overview;
         None
     }
@@ -200,7 +202,7 @@ impl App {
             .position(|service| Some(service.instance) == self.shown)
             .unwrap_or_default();
         if let Some(next) = services.get((at + by) % services.len().max(1)) {
-            self.show(Some(next.instance));
+            self.pick(next.instance);
         }
     }
 

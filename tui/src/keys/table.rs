@@ -218,7 +218,7 @@ const REST: &[Line] = &[
         "zoom-out",
         &["-"],
         Time(TimeStep::ZoomOut),
-        "charts: more seconds, up to 15 minutes",
+        "charts: more seconds, up to all that is known",
         None,
     ),
     (

@@ -45,7 +45,13 @@ impl Screen<'_> {
                 Some((span.column_of(at)?, happened.sign))
             })
             .collect();
-        let (from, to) = self.ends(span);
+        let (mut from, to) = self.ends(span);
+        let axis = usize::from(AXIS_WIDTH);
+        let in_label = |(column, _): &(u16, &str)| usize::from(*column) + axis < from.len() + 1;
+        if from.len() > axis && signs.iter().any(in_label) {
+            // `14:03` instead of `14:03:21`, which would have a sign in its middle.
+            from.truncate(axis);
+        }
         let last = span.columns.saturating_sub(1);
         // Where something has just happened, the sign says more than the word.
         let quiet = signs

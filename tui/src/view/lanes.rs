@@ -29,6 +29,14 @@ fn lost(total: u64) -> Cell {
     Cell::new(total.to_string(), tone)
 }
 
+/// `31/40`; of a lane that is paused, whose limit does not hold for now, `31 PAUSE`.
+fn running(lane: &LaneView) -> Cell {
+    if lane.paused {
+        return Cell::new(format!("{} PAUSE", lane.running), Tone::Warning);
+    }
+    Cell::plain(format!("{}/{}", lane.running, lane.limit))
+}
+
 /// What is remarkable about a lane, in words.
 pub fn note(lane: &LaneView) -> String {
     if lane.paused {
@@ -66,7 +74,7 @@ const RUNNING: Column<LaneView> = Column {
     width: 9,
     align: Right,
     keep: 19,
-    cell: |lane| Cell::plain(format!("{}/{}", lane.running, lane.limit)),
+    cell: running,
     sort: |lane| SortKey::number(Some(lane.running)),
 };
 

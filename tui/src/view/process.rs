@@ -5,7 +5,7 @@ use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::{Screen, workers};
 use crate::{
-    format::{count, megabytes, percent},
+    format::{count, megabytes, percent, time_of_day},
     headline::cpu_share,
     theme::Tone,
     widget::chart::sparkline,
@@ -18,7 +18,8 @@ const TREND_COLUMNS: u16 = 60;
 impl Screen<'_> {
     /// The whole panel.
     pub(super) fn process(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
-        let inner = self.panel(area, "Process", None, buf);
+        let title = self.titled("Process", "CPU and RSS");
+        let inner = self.panel(area, &title, None, buf);
         let process = &view.process;
         let lines = [
             self.cpu(view),
@@ -42,7 +43,8 @@ impl Screen<'_> {
 
     /// CPU, memory, workers and blocking pool, for the smaller screens.
     pub(super) fn four_figures(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
-        let inner = self.panel(area, "Now", None, buf);
+        let title = self.titled("Now", "CPU and RSS");
+        let inner = self.panel(area, &title, None, buf);
         let (busy, tone) = workers::busy_words(view);
         let lines = [
             (self.cpu(view), Tone::Plain),
@@ -126,6 +128,20 @@ impl Screen<'_> {
         let points = self.app.feed().map(|feed| feed.points.iter());
         let values = points.map_or_else(Vec::new, |points| span.values(points, value));
         sparkline(&values, TREND, top)
+    }
+
+    /// The title of a panel in which only some figures are those of the cursor.
+    pub(super) fn titled(&self, title: &str, then: &str) -> String {
+        let cursor = self.app.timeline.cursor_unix_ns;
+        cursor.map_or_else(
+            || title.to_owned(),
+            |cursor| {
+                format!(
+                    "{then} at {}, rest now",
+                    time_of_day(cursor, &self.app.zone)
+                )
+            },
+        )
     }
 
     /// A figure as it was at the cursor, which may be unknown; where there is no cursor, as it is.

@@ -12,14 +12,16 @@ use ratatui::{
 
 use super::Screen;
 use crate::{
-    format::{duration, middle_cut, printable, time_of_day},
+    format::{duration, middle_cut, printable, time_of_day, width},
     theme::Tone,
     waterfall::{Piece, Row, Waterfall},
 };
 
-/// Columns of a row's title, and of what became of it.
+/// Columns of a row's title.
 const TITLE: u16 = 26;
-const FATE: u16 = 34;
+
+/// From this width on there is room for what became of each job, which takes two fifths of it at most.
+const LEAST_WITH_FATE: u16 = 100;
 
 impl Screen<'_> {
     /// The waterfall of a trace from its `first` row on, with a line about it above and one about the signs below.
@@ -60,18 +62,25 @@ impl Screen<'_> {
             height: inner.height.saturating_sub(2 + stuck_rows),
             ..inner
         };
+        let longest = waterfall.rows.iter().map(|row| width(&row.fate)).max();
+        let fate = match rows.width {
+            ..LEAST_WITH_FATE => 0,
+            columns => (longest.unwrap_or(0) as u16).min(columns * 2 / 5),
+        };
         let shown = waterfall.rows.iter().skip(first);
         for (y, row) in (rows.top()..rows.bottom()).zip(shown) {
-            self.waterfall_row(
-                &waterfall,
-                row,
-                Rect {
-                    y,
-                    height: 1,
-                    ..rows
-                },
-                buf,
-            );
+            let line = Rect {
+                y,
+                height: 1,
+                ..rows
+            };
+            self.waterfall_row(&waterfall, row, fate, line, buf);
+        }
+        // Below them, where there is room.
+        let drawn = waterfall.rows.len().saturating_sub(first) as u16;
+        let errors = (drawn + 1..rows.height).zip(errors(view));
+        for (row, error) in errors {
+            self.text(rows, row, &format!(" {error}"), Tone::Warning, buf);
         }
         let below = waterfall
             .rows
@@ -94,8 +103,14 @@ impl Screen<'_> {
         );
     }
 
-    fn waterfall_row(&self, of: &Waterfall, row: &Row, line: Rect, buf: &mut Buffer) {
-        let fate_width = if line.width >= 100 { FATE } else { 0 };
+    fn waterfall_row(
+        &self,
+        of: &Waterfall,
+        row: &Row,
+        fate_width: u16,
+        line: Rect,
+        buf: &mut Buffer,
+    ) {
         let bars = line.width.saturating_sub(TITLE + 2 + fate_width);
         let indent = "  ".repeat(row.depth);
         let title = middle_cut(
@@ -192,6 +207,15 @@ fn stuck(stalls: &[StallView], waterfall: &Waterfall) -> Option<String> {
     });
     let told: Vec<_> = told.take(3).collect();
     (!told.is_empty()).then(|| printable(&format!("╎ {}", told.join(", "))))
+}
+
+/// Why jobs of it failed: `mail #1101 failed: the disk is full`.
+fn errors(view: &TraceView) -> impl Iterator<Item = String> {
+    view.jobs.iter().filter_map(|job| {
+        let error = job.error.as_ref()?;
+        let text = format!("{} #{} {}: {error}", job.job_type, job.id, job.state.word());
+        Some(printable(&text))
+    })
 }
 
 /// When it began, how long it is, and what is not known of it.

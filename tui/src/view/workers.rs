@@ -28,12 +28,25 @@ pub fn bar(share: Option<f64>) -> String {
 
 impl Screen<'_> {
     pub(super) fn workers(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
-        let inner = self.panel(area, "Workers", Some(Panel::Workers), buf);
+        let title = self.titled("Workers", "busy");
+        let inner = self.panel(area, &title, Some(Panel::Workers), buf);
         let lines: Vec<_> = view
             .runtimes
             .iter()
             .flat_map(|runtime| runtime.workers.iter().map(move |worker| (runtime, worker)))
-            .map(|(runtime, worker)| worker_line(runtime, worker, view.runtimes.len() > 1))
+            .enumerate()
+            .map(|(place, (runtime, worker))| {
+                let several = view.runtimes.len() > 1;
+                let mut worker = worker.clone();
+                if self.app.timeline.cursor_unix_ns.is_some() {
+                    let then = self.app.point_at_cursor();
+                    let shares = then.map(|point| &point.busy_shares);
+                    worker.busy_share = shares.and_then(|shares| *shares.get(place)?);
+                    // What it polls now is nothing that it did then.
+                    (worker.poll, worker.state) = (None, WorkerState::Other);
+                }
+                worker_line(runtime, &worker, several)
+            })
             .collect();
         let room = usize::from(inner.height.saturating_sub(SUMMARY_ROWS));
         let first = self.app.first_line(Panel::Workers, room);

@@ -338,4 +338,47 @@ fn a_recording_is_paused_sought_and_sped_up_by_the_same_keys() {
         fixture::NOW_UNIX_NS,
         "no further than its end"
     );
+    let screen = drawn(&app, 120, 40);
+    assert!(
+        screen.contains("END OF REPLAY") && !screen.contains("  live  "),
+        "{screen}"
+    );
+    assert_eq!(press(&mut app, "c"), None);
+    let note = app.note.take().expect("says why");
+    assert!(note.text.contains("a recording is over"), "{}", note.text);
+}
+
+/// What is of the cursor's instant and what is of now is said.
+#[test]
+fn a_cursor_is_said_in_the_header_and_beside_the_figures_of_now() {
+    let mut app = app();
+    press(&mut app, ", ,");
+    let screen = drawn(&app, 120, 40);
+    for said in [
+        "CURSOR at 14:03:2",
+        "CPU and RSS at 14:03:2",
+        "busy at 14:03:2",
+    ] {
+        assert!(screen.contains(said), "{said}: {screen}");
+    }
+    assert!(
+        screen.contains("rest now") && !screen.contains("STALL "),
+        "{screen}"
+    );
+    press(&mut app, "esc b");
+    assert!(!drawn(&app, 120, 40).contains("CURSOR"));
+}
+
+#[test]
+fn a_trace_is_copied_by_its_id() {
+    use crate::fixture::asked;
+    let mut app = app();
+    press(&mut app, "4");
+    asked::answer_all(&mut app, asked::answer);
+    let Some(Request::Copy(listed)) = press(&mut app, "y") else {
+        panic!("copies nothing");
+    };
+    assert_eq!(listed.len(), 32, "{listed}");
+    press(&mut app, "enter");
+    assert_eq!(press(&mut app, "y"), Some(Request::Copy(listed)));
 }
