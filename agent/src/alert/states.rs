@@ -57,6 +57,9 @@ pub struct Active {
     pub(super) acted: bool,
 }
 
+/// The end of a sentence about the instance before the one that is shown.
+const BEFORE_RESTART: &str = " (before the restart)";
+
 /// When a rule acted on a subject last. Outlives the alert, and so bounds how often the rule acts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Acted {
@@ -128,6 +131,17 @@ impl Book {
         self.resolved.iter()
     }
 
+    /// Says of each alert that it is about an instance that is no more: until the next one has been judged, its figures
+    /// would look like those of a process that has just begun.
+    pub(crate) fn is_of_before(&mut self) {
+        for active in &mut self.active {
+            let sentence = &mut active.alert.sentence;
+            if !sentence.ends_with(BEFORE_RESTART) {
+                sentence.push_str(BEFORE_RESTART);
+            }
+        }
+    }
+
     /// Hands everything to the next instance of the service; keeps a copy of what is over. That an instance is lost is
     /// true of it alone, whatever comes after it: that stays.
     #[must_use]
@@ -137,11 +151,13 @@ impl Book {
             let rule = rules.find(|rule| rule.name == active.alert.rule);
             rule.is_none_or(|rule| rule.metric != Metric::Lost)
         };
-        Self {
+        let mut next = Self {
             active: self.active.extract_if(.., of_instance).collect(),
             resolved: self.resolved.clone(),
             acted: self.acted.clone(),
-        }
+        };
+        next.is_of_before();
+        next
     }
 
     /// Pending and firing ones, worst first, then resolved ones, newest first.
@@ -431,7 +447,8 @@ impl Active {
         if goes_on {
             self.clear_since_mono_ns = None;
             // Of several spikes it goes on to speak of the worst, which is the one that the headline speaks of.
-            if is_worst || rule.metric != Metric::LagSpike {
+            let is_of_before = self.alert.sentence.ends_with(BEFORE_RESTART);
+            if is_worst || is_of_before || rule.metric != Metric::LagSpike {
                 let subject = reading.subject.as_deref();
                 self.alert.sentence = rule.metric.sentence(window, subject, reading.value);
             }

@@ -279,7 +279,9 @@ impl Hub {
             Some((_, service)) => service.succeeded(&self.config.rules),
             None => {
                 let name = hello.service.clone();
-                let book = self.saved.take(&ServiceKey { uid, name, seat });
+                let book = self
+                    .saved
+                    .take(&ServiceKey { uid, name, seat }, hello.instance);
                 (book, Day::default())
             }
         };

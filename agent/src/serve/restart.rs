@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use ax_wire::rules::SilenceInfo;
+use ax_wire::{InstanceId, rules::SilenceInfo};
 
 use super::hub::ServiceMap;
 use crate::{
@@ -21,6 +21,9 @@ struct Saved {
     service: String,
     #[serde(default)]
     seat: u32,
+    /// The one that the alerts are about.
+    #[serde(default)]
+    instance: Option<InstanceId>,
     firing: Vec<Active>,
     #[serde(default)]
     acted: Vec<Acted>,
@@ -70,15 +73,19 @@ impl SavedAlerts {
         std::mem::take(&mut self.silences)
     }
 
-    /// Those of one service, once.
-    pub(super) fn take(&mut self, key: &ServiceKey) -> Book {
+    /// Those of one service, once; `instance` is the one that has come.
+    pub(super) fn take(&mut self, key: &ServiceKey, instance: InstanceId) -> Book {
         let mut saved = self.services.iter();
         let ours = saved.position(|saved| {
             (saved.uid, &saved.service, saved.seat) == (key.uid, &key.name, key.seat)
         });
         ours.map_or_else(Book::default, |position| {
             let saved = self.services.swap_remove(position);
-            Book::resume(saved.firing, saved.acted)
+            let mut book = Book::resume(saved.firing, saved.acted);
+            if saved.instance != Some(instance) {
+                book.is_of_before();
+            }
+            book
         })
     }
 }
@@ -91,6 +98,7 @@ pub(super) fn save(services: &ServiceMap, silences: &[SilenceInfo], now: Now) ->
             uid: key.uid,
             service: key.name,
             seat: key.seat,
+            instance: Some(service.instance()),
             firing: service.book.firing(),
             acted: service.book.acted(),
         }

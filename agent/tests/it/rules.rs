@@ -132,8 +132,15 @@ fn an_alert_goes_on_over_a_reconnect() {
     judged.silence();
     judged.book = judged.book.hand_over(&judged.rules);
     judged.history = ServiceHistory::new(hello("checkout"), 1_000, now(judged.second));
+    let handed_over = judged.book.alerts();
+    let page = handed_over.iter().find(|alert| alert.rule == "lag-page");
+    let sentence = &page.expect("goes on").sentence;
+    assert!(sentence.ends_with("(before the restart)"), "{sentence}");
     let after = judged.seconds(5, late(6_000));
     assert_eq!(acted(&after, "lag-page"), [], "the same alert");
+    let judged_anew = judged.book.alerts();
+    let of_before = |alert: &Alert| alert.sentence.contains("before the restart");
+    assert!(!judged_anew.iter().any(of_before), "{judged_anew:#?}");
     assert_eq!(
         acted(&judged.due, "lag-page"),
         [AlertState::Firing],
