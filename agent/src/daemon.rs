@@ -142,10 +142,10 @@ enum Failure {
 /// The file that is looked at, and what it says. One that nobody named need not be there.
 fn read_file(args: &Args) -> Result<(Option<PathBuf>, Option<FileConfig>), FileError> {
     let named = args.config.is_some();
-    let path = args
-        .config
-        .clone()
-        .or_else(|| file::default_file(args.system));
+    // Viewers, who are told the path, stand in other folders.
+    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+    let named_path = args.config.as_ref().map(absolute);
+    let path = named_path.or_else(|| file::default_file(args.system));
     let read = path.as_deref().map(file::read).transpose();
     match read {
         Err(error) if error.is_missing() && !named => Ok((path, None)),

@@ -13,7 +13,10 @@ use super::{
     states::{Active, Judging, is_judged, readings},
     words::figure,
 };
-use crate::{clock::Now, text::duration, window::Window};
+use crate::{clock::Now, config::table::instead, text::duration, window::Window};
+
+/// Subjects that are named where the one that a rule is about has no figure.
+const MAX_NAMED: usize = 32;
 
 fn span(span: Duration) -> String {
     duration(span.as_nanos() as u64)
@@ -87,7 +90,7 @@ impl Book {
             let why = if rule.subjects.is_empty() {
                 rule.metric.needs().to_owned()
             } else {
-                format!("no figure of {}", rule.subjects.join(" or "))
+                of_no_subject(rule, window, now)
             };
             states.push(state(None, None, Standing::Unknown, why));
         }
@@ -126,6 +129,21 @@ impl Book {
             None => (Standing::Firing, format!("fires, since {lasted}")),
         }
     }
+}
+
+/// None of the names that a rule is about has a figure: one of them may be written wrong.
+fn of_no_subject(rule: &Rule, window: Window<'_>, now: Now) -> String {
+    let wanted = rule.subjects.join(" or ");
+    let known = rule.metric.readings(window, now);
+    let known = known
+        .iter()
+        .filter_map(|reading| reading.subject.as_deref());
+    let mut known = known.take(MAX_NAMED).peekable();
+    if known.peek().is_none() {
+        return format!("no figure of {wanted}: {}", rule.metric.needs());
+    }
+    let first = rule.subjects.first().map_or("", String::as_str);
+    format!("no figure of {wanted}{}", instead(first, known))
 }
 
 fn standing(active: &Active) -> Standing {

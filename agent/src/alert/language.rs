@@ -2,7 +2,10 @@
 
 use std::{borrow::Cow, path::Path, sync::Arc, time::Duration};
 
-use ax_wire::{alert::Severity, rules::SilenceInfo};
+use ax_wire::{
+    alert::{Severity, Unit},
+    rules::SilenceInfo,
+};
 use jiff::Timestamp;
 use toml::{
     Spanned,
@@ -149,7 +152,7 @@ fn read_rule(mut fields: Fields<'_, '_>, folder: Option<&Path>, set: &mut RuleSe
         let clear = fields.read("clear", |value| figure(rule.metric, value));
         rule.clear = clear.or(rule.clear.filter(|_| !has_threshold));
         keys.put_into(&mut rule);
-        check_bounds(&mut fields, &rule);
+        check_sense(&mut fields, &rule);
         match set.rules.iter_mut().find(|known| known.name == rule.name) {
             Some(known) => *known = rule,
             None => set.rules.push(rule),
@@ -182,7 +185,7 @@ fn named_rule(
     let Some(metric) = metric.or(before.map(|rule| rule.metric)) else {
         if fields.value("metric").is_none() {
             let hint = instead(&name, set.rules.iter().map(|rule| rule.name.as_ref()));
-            let why = format!("rule `{name}` is not built in, so it needs a `metric`{hint}");
+            let why = format!("a new rule needs a `metric`, and `{name}` is not built in{hint}");
             fields.source.problem(span, why);
         }
         return None;
@@ -216,8 +219,8 @@ fn named_rule(
     })
 }
 
-/// A bound on the wrong side of the threshold would end each alert as it begins.
-fn check_bounds(fields: &mut Fields<'_, '_>, rule: &Rule) {
+/// What would have a rule never fire, or end each alert as it begins.
+fn check_sense(fields: &mut Fields<'_, '_>, rule: &Rule) {
     if let (Some(clear), Threshold::Fixed(threshold)) = (rule.clear, rule.threshold)
         && rule.op.is_worse(clear, threshold)
         && let Some(value) = fields.value("clear")
@@ -228,6 +231,25 @@ fn check_bounds(fields: &mut Fields<'_, '_>, rule: &Rule) {
             "at or above"
         };
         fields.wrong(value, format!("`clear` must be {side} the threshold"));
+    }
+    if !rule.subjects.is_empty()
+        && !rule.metric.has_subjects()
+        && let Some(value) = fields.value("subjects")
+    {
+        let name = rule.metric.name();
+        let why =
+            format!("`subjects`: `{name}` is one figure of the whole service; leave this out");
+        fields.wrong(value, why);
+    }
+    let grows = matches!(rule.metric, Metric::BacklogGrowth | Metric::MemoryGrowth);
+    let zero = Threshold::Fixed(0.0);
+    if rule.op == Op::Below
+        && rule.threshold == zero
+        && !grows
+        && let Some(value) = fields.value("threshold")
+    {
+        let why = "`threshold`: nothing is below 0, so this would never fire; `<=` fires at 0";
+        fields.wrong(value, why.to_owned());
     }
 }
 
@@ -251,9 +273,7 @@ fn one_of<T: Copy>(word: &str, known: &[(&'static str, T)]) -> Result<T, String>
 }
 
 fn read_threshold(metric: Metric, value: &DeValue<'_>) -> Result<Threshold, String> {
-    if value.as_str() == Some(SNAPSHOT_THRESHOLD)
-        && metric.unit() == ax_wire::alert::Unit::Nanoseconds
-    {
+    if value.as_str() == Some(SNAPSHOT_THRESHOLD) && metric.unit() == Unit::Nanoseconds {
         return Ok(Threshold::Snapshot);
     }
     figure(metric, value).map(Threshold::Fixed)
@@ -266,7 +286,11 @@ fn figure(metric: Metric, value: &DeValue<'_>) -> Result<f64, String> {
         DeValue::Float(number) => number.to_string(),
         other => text(other)?,
     };
-    units::figure(&written, metric.unit())
+    let figure = units::figure(&written, metric.unit())?;
+    if metric.unit() == Unit::Share && figure > 1.0 {
+        return Err(format!("`{written}`: a share is at most 100%"));
+    }
+    Ok(figure)
 }
 
 fn read_names(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<Vec<String>> {

@@ -314,6 +314,26 @@ impl Metric {
         self.about().needs
     }
 
+    /// Whether it has a figure for each lane, type, downstream or runtime, and not one for the service.
+    #[must_use]
+    pub fn has_subjects(self) -> bool {
+        matches!(
+            self,
+            Self::BacklogGrowth
+                | Self::Pending
+                | Self::QueueWaitP99
+                | Self::Throughput
+                | Self::Rejections
+                | Self::StuckSlots
+                | Self::RetryShare
+                | Self::RunP99
+                | Self::FailureShare
+                | Self::DownstreamP99
+                | Self::DownstreamWaiting
+                | Self::BlockingPoolLag
+        )
+    }
+
     /// Whether it is about the connection, and so known while no samples come.
     pub(super) fn is_of_connection(self) -> bool {
         matches!(self, Self::Silence | Self::Lost)

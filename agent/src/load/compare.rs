@@ -24,6 +24,12 @@ const LEAST_PARTS: usize = 3;
 /// Loads are the same within this share.
 const SAME_LOAD: f64 = 0.01;
 
+/// Fewer common loads than this, and what moved one step as a whole is not told from what moved the service.
+const FEW_LOADS: usize = 3;
+
+/// A generator that waited longer for a CPU than this share of a step has moved what it measured.
+const STARVED_SHARE: f64 = 0.05;
+
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -147,6 +153,12 @@ pub fn compare(first: &Session, second: &Session, seed: u64) -> Comparison {
     if common.is_empty() {
         doubts.push("no load was borne in both: give both sessions the same --steps".to_owned());
     }
+    if (1..FEW_LOADS).contains(&common.len()) {
+        doubts.push(format!(
+            "only {} load(s) were borne in both: a busy moment of the machine looks like a change; make three or more steps below the knee",
+            common.len()
+        ));
+    }
     let mut draw = Draw(seed);
     let changes = Metric::ALL.into_iter().filter_map(|metric| {
         let pairs = if metric == Metric::Capacity {
@@ -154,7 +166,7 @@ pub fn compare(first: &Session, second: &Session, seed: u64) -> Comparison {
         } else {
             common.clone()
         };
-        change(metric, &pairs, &mut draw)
+        change(metric, &pairs, &sides, &mut draw)
     });
     let changes = changes.collect();
     Comparison {
@@ -173,15 +185,17 @@ struct Side<'a> {
     /// service.
     fullest: Option<&'a Step>,
     knee_per_s: Option<f64>,
+    throughput: Throughput,
 }
 
 impl<'a> Side<'a> {
     fn of(session: &'a Session) -> Self {
-        let judged = judge(session, &Throughput::of(session));
+        let throughput = Throughput::of(session);
+        let judged = judge(session, &throughput);
         let most = judged
             .iter()
             .zip(&session.steps)
-            .filter(|(judged, _)| judged.is_bad())
+            .filter(|(judged, _)| judged.is_overloaded())
             .filter_map(|(judged, step)| Some((judged.figures.achieved_per_s?, step)))
             .max_by(|a, b| a.0.total_cmp(&b.0));
         Self {
@@ -192,6 +206,7 @@ impl<'a> Side<'a> {
                 .iter()
                 .zip(judged.iter().map(super::Judged::is_good))
                 .collect(),
+            throughput,
         }
     }
 }
@@ -218,13 +233,31 @@ fn doubts(first: &Session, second: &Session) -> Vec<String> {
     if first.plan.step_ns < 5_000_000_000 || second.plan.step_ns < 5_000_000_000 {
         doubts.push("steps of less than 5 s are short for a comparison".to_owned());
     }
+    let starved = |session: &Session| {
+        let mut clients = session.steps.iter().filter_map(|step| step.client.as_ref());
+        clients.any(|client| client.starved_share > Some(STARVED_SHARE))
+    };
+    if starved(first) || starved(second) {
+        doubts.push(
+            "a generator waited for a CPU for more than 5 % of a step: latency is partly that wait"
+                .to_owned(),
+        );
+    }
     doubts
 }
 
-fn change(metric: Metric, pairs: &[(&Step, &Step)], draw: &mut Draw) -> Option<Change> {
+fn change(
+    metric: Metric,
+    pairs: &[(&Step, &Step)],
+    sides: &[Side<'_>; 2],
+    draw: &mut Draw,
+) -> Option<Change> {
     let pairs: Vec<_> = pairs
         .iter()
-        .map(|(a, b)| (Parts::of(metric, a), Parts::of(metric, b)))
+        .map(|(a, b)| {
+            let parts = |step, side: &Side<'_>| Parts::of(metric, step, &side.throughput);
+            (parts(a, &sides[0]), parts(b, &sides[1]))
+        })
         .filter(|(a, b)| {
             let whole = |parts: &Parts| parts.value(0..parts.len()).is_some();
             whole(a) && whole(b) && a.len().min(b.len()) >= LEAST_PARTS
@@ -244,7 +277,7 @@ fn change(metric: Metric, pairs: &[(&Step, &Step)], draw: &mut Draw) -> Option<C
     for _ in 0..DRAWS {
         let mut logs = Vec::with_capacity(pairs.len());
         for at in 0..pairs.len() {
-            let at = if pairs.len() >= 3 {
+            let at = if pairs.len() >= FEW_LOADS {
                 draw.below(pairs.len())
             } else {
                 at
@@ -378,5 +411,20 @@ mod tests {
     fn nothing_to_compare_is_no_change() {
         let empty = made::session(&[], 1.0);
         assert!(!compare(&empty, &empty, 1).is_change());
+    }
+
+    /// What ended a step for failures alone says nothing of how much the service can do.
+    #[test]
+    fn capacity_is_compared_only_where_the_service_was_at_its_end() {
+        let first = made::session(&[500.0, 1_500.0], 1_000.0);
+        let mut second = made::session(&[50.0, 100.0], 1_000.0);
+        second.plan.limits.lag_p99_ns = Some(1);
+        let comparison = compare(&first, &second, 1);
+        assert!(comparison.changes.is_empty(), "{comparison:#?}");
+        let one = compare(&first, &first, 1);
+        assert!(
+            one.doubts.iter().any(|doubt| doubt.contains("only 1")),
+            "{one:#?}"
+        );
     }
 }

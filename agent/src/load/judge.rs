@@ -92,6 +92,26 @@ impl Judged {
     pub fn is_bad(&self) -> bool {
         matches!(self.judgement, Judgement::Bad(_))
     }
+
+    /// Whether more was offered than the service can do: bad for failures or latency alone says nothing of that.
+    #[must_use]
+    pub fn is_overloaded(&self) -> bool {
+        let Judgement::Bad(reasons) = &self.judgement else {
+            return false;
+        };
+        let failing = reasons
+            .iter()
+            .any(|reason| matches!(reason, Reason::Errors { share, .. } if *share > 0.5));
+        !failing
+            && reasons.iter().any(|reason| {
+                matches!(
+                    reason,
+                    Reason::Achieved { .. }
+                        | Reason::PendingGrows { .. }
+                        | Reason::InFlightGrows { .. }
+                )
+            })
+    }
 }
 
 /// Judges every step of a session, in the order of time.

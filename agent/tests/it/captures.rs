@@ -64,7 +64,8 @@ async fn a_capture_that_cannot_be_had_says_why() {
     let why = captured(&mut viewer).await.outcome.expect_err("times out");
     assert!(why.contains("did not answer within 3 s"), "{why}");
     println!("said after {:?}", asked.elapsed());
-    assert!(asked.elapsed() < Duration::from_secs(5));
+    // A class: on a machine that is busy it takes longer than the 3 s, and never a multiple.
+    assert!(asked.elapsed() < Duration::from_secs(15));
     drop(service);
     gone_view(&mut viewer, &hello, |_| true).await;
     viewer.send(&capture(hello.instance)).await;

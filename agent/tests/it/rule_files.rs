@@ -66,7 +66,19 @@ fn what_is_wrong_with_a_rule_is_said_with_its_line() {
         ),
         (
             "[[rule]]\nname = 'lag-hgh'",
-            "1:1: rule `lag-hgh` is not built in, so it needs a `metric`; did you mean `lag-high`?",
+            "1:1: a new rule needs a `metric`, and `lag-hgh` is not built in; did you mean `lag-high`?",
+        ),
+        (
+            "[[rule]]\nname = 'x'\nmetric = 'cpu-share'\nthreshold = '180%'",
+            "4:13: `threshold`: `180%`: a share is at most 100%",
+        ),
+        (
+            "[[rule]]\nname = 'x'\nmetric = 'throughput'\nop = '<'\nthreshold = '0/s'",
+            "5:13: `threshold`: nothing is below 0, so this would never fire; `<=` fires at 0",
+        ),
+        (
+            "[[rule]]\nname = 'x'\nmetric = 'rss'\nthreshold = '1GiB'\nsubjects = ['db']",
+            "5:12: `subjects`: `rss` is one figure of the whole service; leave this out",
         ),
         (
             "[[rule]]\nname = 'x'\nmetric = 'rss'",

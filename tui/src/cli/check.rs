@@ -49,6 +49,8 @@ struct Line<'a> {
     state: State,
     /// What is wrong, or that nothing is.
     sentence: String,
+    /// How many other sentences are as bad.
+    others: usize,
     /// The likeliest cause, where something is wrong and the diagnosis has one.
     cause: Option<&'a Verdict>,
     /// Alerts that fire and are silenced: they do not count.
@@ -112,6 +114,7 @@ pub async fn run(arguments: &Arguments) -> Result<u8, Failure> {
                 pid: service.pid,
                 state: State::Unknown,
                 sentence: "no sample has come yet; try again in a second".to_owned(),
+                others: 0,
                 cause: None,
                 silenced: Vec::new(),
             },
@@ -159,12 +162,19 @@ fn all_diagnosed(world: &World, wanted: Option<&str>) -> bool {
 
 fn line(view: &ServiceView, now_unix_ns: u64) -> Line<'_> {
     let said = headline::of_service(view, now_unix_ns);
-    let worst = said.iter().max_by_key(|said| State::from(said.severity));
+    let state = said.iter().map(|said| State::from(said.severity)).max();
+    // The first of them is the worst, and its cause where there is one.
+    let mut as_bad = said
+        .iter()
+        .filter(|said| Some(State::from(said.severity)) == state);
     Line {
         service: &view.summary.service,
         pid: view.summary.pid,
-        state: worst.map_or(State::Unknown, |worst| worst.severity.into()),
-        sentence: worst.map_or_else(String::new, |worst| worst.sentence.clone()),
+        state: state.unwrap_or(State::Unknown),
+        sentence: as_bad
+            .next()
+            .map_or_else(String::new, |worst| worst.sentence.clone()),
+        others: as_bad.count(),
         cause: verdict::causes(view).next(),
         silenced: view
             .alerts
@@ -175,8 +185,12 @@ fn line(view: &ServiceView, now_unix_ns: u64) -> Line<'_> {
 }
 
 fn text(line: &Line<'_>, now_unix_ns: u64, zone: &TimeZone) -> String {
+    let others = match line.others {
+        0 => String::new(),
+        others => format!("  (and {others} more: ax-top status)"),
+    };
     let mut text = format!(
-        "{}  {} (pid {})  {}\n",
+        "{}  {} (pid {})  {}{others}\n",
         line.state.word(),
         printable(service_name(line.service)),
         line.pid,

@@ -6,7 +6,7 @@ use ax_wire::{
 };
 
 use super::Metric;
-use crate::load::figures::merged;
+use crate::load::{Source, Throughput, figures::merged};
 
 /// A figure of a step, made of parts that can be drawn again.
 pub(super) enum Parts {
@@ -17,9 +17,10 @@ pub(super) enum Parts {
 }
 
 impl Parts {
-    pub(super) fn of(metric: Metric, step: &Step) -> Self {
+    pub(super) fn of(metric: Metric, step: &Step, throughput: &Throughput) -> Self {
+        let finished = |second: &ServiceSecond| finished(second, &throughput.source);
         match metric {
-            Metric::Capacity => Self::Ratio(achieved(step)),
+            Metric::Capacity => Self::Ratio(achieved(step, throughput)),
             Metric::LatencyP50 => Self::quantile(0.5, &latencies(step)),
             Metric::LatencyP99 => Self::quantile(0.99, &latencies(step)),
             Metric::CpuPerRequest => Self::Ratio(
@@ -104,23 +105,32 @@ impl Parts {
     }
 }
 
-/// Answers and seconds of each slice; where there is no generator of ours, requests or jobs of each sample.
-fn achieved(step: &Step) -> Vec<(f64, f64)> {
-    match &step.client {
-        Some(client) => client
-            .slices
-            .iter()
+/// Answers and seconds of each slice; where there is no generator of ours, what the service counted in each sample
+/// without its other traffic.
+fn achieved(step: &Step, throughput: &Throughput) -> Vec<(f64, f64)> {
+    if let Some(client) = &step.client {
+        let slices = client.slices.iter();
+        return slices
             .map(|slice| (slice.achieved as f64, slice.length_ns as f64 / 1e9))
-            .collect(),
-        None => step
-            .service
-            .iter()
-            .map(|second| (finished(second), second.interval_ns as f64 / 1e9))
-            .collect(),
+            .collect();
     }
+    let other_per_s = throughput
+        .background
+        .map_or(0.0, |background| background.per_s);
+    step.service
+        .iter()
+        .map(|second| {
+            let seconds = second.interval_ns as f64 / 1e9;
+            let own = finished(second, &throughput.source) - other_per_s * seconds;
+            (own.max(0.0), seconds)
+        })
+        .collect()
 }
 
-fn finished(second: &ServiceSecond) -> f64 {
+fn finished(second: &ServiceSecond, source: &Source) -> f64 {
+    if !matches!(source, Source::Answers) {
+        return source.count(second) as f64;
+    }
     let jobs = || second.lanes.iter().map(|lane| lane.finished).sum();
     let requests = second.requests.as_ref().map(LatencyHistogram::count);
     requests.unwrap_or_else(jobs) as f64
