@@ -6,7 +6,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use ax_wire::view::ServiceView;
+use ax_wire::{sample::RouteSample, view::ServiceView};
 
 use crate::{
     file::Flavor,
@@ -14,14 +14,15 @@ use crate::{
 };
 
 /// More requests a second than the service answers.
-const TOO_MANY: &str = "10000";
+const TOO_MANY: &str = "4000";
 
 /// Seconds that are measured, and before them those that are not: connections are made.
 const MEASURED: usize = 5;
 const WARM_UP: usize = 3;
 
-/// Requests a second that one worker answers well. The other CPU of a small machine is for the demo's own traffic, whose
-/// work is not the service's.
+/// Requests a second of which one worker answers all well, on every route: what comes in, times the share that the route
+/// with the least room answers well. The other CPU of a small machine is for the demo's own traffic, whose work is not the
+/// service's.
 pub fn of(flavor: Flavor) -> u64 {
     static KNOWN: Mutex<Option<HashMap<Flavor, u64>>> = Mutex::new(None);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -42,13 +43,23 @@ fn measure(flavor: Flavor) -> u64 {
     let _service = Guarded(service.expect("the demo starts"));
     let mut viewer = agent.viewer();
     viewer.first_figures("demo");
-    let mut counts: Vec<(u64, u64)> = Vec::new();
+    let mut counts: Vec<(u64, Routes)> = Vec::new();
     while counts.len() <= WARM_UP + MEASURED {
         let view = viewer.next_view("demo");
-        counts.push((view.at_unix_ns, answered_well(&view)));
+        counts.push((view.at_unix_ns, routes(&view)));
     }
-    let ((from, before), (to, after)) = (counts[WARM_UP], counts[WARM_UP + MEASURED]);
-    let capacity = (after - before) * 1_000_000_000 / (to - from).max(1);
+    let ((from, before), (to, after)) = (&counts[WARM_UP], &counts[WARM_UP + MEASURED]);
+    let seconds = (to - from) as f64 / 1e9;
+    let (mut came_per_s, mut least_share) = (0.0, 1.0_f64);
+    for (name, (came, well)) in after {
+        let (came_before, well_before) = before.get(name).copied().unwrap_or_default();
+        let (came, well) = ((came - came_before) as f64, (well - well_before) as f64);
+        came_per_s += came / seconds;
+        if came > 0.0 {
+            least_share = least_share.min(well / came);
+        }
+    }
+    let capacity = (came_per_s * least_share) as u64;
     println!(
         "capacity of {}: {capacity} requests a second",
         flavor.name()
@@ -56,6 +67,14 @@ fn measure(flavor: Flavor) -> u64 {
     capacity
 }
 
-fn answered_well(view: &ServiceView) -> u64 {
-    view.routes.iter().map(|route| route.successes_total).sum()
+/// Of each route, how many requests were answered, and how many of them well.
+type Routes = HashMap<String, (u64, u64)>;
+
+fn routes(view: &ServiceView) -> Routes {
+    let of = |route: &RouteSample| {
+        let failed = route.client_errors_total + route.server_errors_total;
+        let well = route.successes_total + route.redirections_total;
+        (route.name.clone(), (well + failed, well))
+    };
+    view.routes.iter().map(of).collect()
 }
