@@ -2,6 +2,7 @@
 //!
 //! - [`metrics`]: the figures that a rule can look at, pure functions of a window and the time;
 //! - [`rules`]: what is held against what; `defaults`: the rules that are built in;
+//! - `readings`: the figures of one judgement, each worked out once;
 //! - `set`, `language` and `print`: all that a file says of alerts, read and written;
 //! - [`states`]: the life of an alert, *pending, firing, resolved*, over reconnects and restarts;
 //! - `explain`: why a rule fires, and why one does not;
@@ -9,11 +10,14 @@
 //! - [`action`]: what a rule does when it fires.
 
 pub mod action;
+#[cfg(test)]
+mod day;
 mod defaults;
 mod explain;
 pub(crate) mod language;
 pub mod metrics;
 mod print;
+mod readings;
 pub mod rules;
 mod set;
 pub mod silence;

@@ -1,9 +1,16 @@
 //! What diagnosis costs: one full evaluation over a quarter of an hour of a service with 50 job types, eight lanes, five
-//! downstreams and four workers, while all is well and while much is wrong.
+//! downstreams and four workers, while all is well and while much is wrong. Beside it what judging the alert rules costs in
+//! a second: those that are built in, and with them fifty that look at percentiles.
 
 use std::{process::ExitCode, time::Instant};
 
-use ax_agent::{CleanSample, clock::Now, diagnosis::Casebook, history::ServiceHistory};
+use ax_agent::{
+    CleanSample,
+    alert::{Book, Judging, Metric, Quiet, Rule, RuleSet},
+    clock::Now,
+    diagnosis::Casebook,
+    history::ServiceHistory,
+};
 use ax_bench::{
     Budget::{AtMost, None as Told},
     Table, median,
@@ -34,7 +41,46 @@ fn main() -> ExitCode {
     table.row("much is wrong, ms", evaluate(&mut ill, true), AtMost(2.0));
     let verdicts = ill.1.diagnosis().verdicts.len();
     table.row("verdicts of what is wrong", verdicts as f64, Told);
+    let built_in = RuleSet::default();
+    let alone = judge(&mut ill.0, &built_in);
+    table.row("alert rules that are built in, ms", alone, Told);
+    let with_own = judge(&mut ill.0, &with_fifty(built_in));
+    // A hundredth of a core for ten services.
+    table.row("and 50 of percentiles, ms", with_own, AtMost(1.0));
     table.finish()
+}
+
+/// The median of judgements, one a second, in milliseconds.
+fn judge(history: &mut ServiceHistory, rules: &RuleSet) -> f64 {
+    let mut book = Book::default();
+    let newest = history.seconds().next_back();
+    let newest = newest.map_or(0, |second| second.at_mono_ns / S);
+    let rounds = (1..=60).map(|round| {
+        let second = newest + round;
+        take(history, second, true);
+        let judging = Judging {
+            rules,
+            asked: &[],
+            quiet: Quiet::No,
+            now: now(second),
+        };
+        let began = Instant::now();
+        book.judge(judging, history.window());
+        began.elapsed().as_secs_f64() * 1e3
+    });
+    median(rounds.collect())
+}
+
+fn with_fifty(mut rules: RuleSet) -> RuleSet {
+    let metrics = [Metric::RunP99, Metric::QueueWaitP99, Metric::DownstreamP99];
+    for (at, metric) in metrics.into_iter().cycle().take(50).enumerate() {
+        rules.rules.push(Rule {
+            name: format!("own-{at}").into(),
+            metric,
+            ..rules.rules[0].clone()
+        });
+    }
+    rules
 }
 
 /// A service with a full history.

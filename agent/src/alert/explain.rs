@@ -10,7 +10,8 @@ use ax_wire::{
 
 use super::{
     Book, Quiet, Reading, Rule,
-    states::{Active, Judging, is_judged, readings},
+    readings::Readings,
+    states::{Active, Judging, is_judged},
     words::figure,
 };
 use crate::{clock::Now, config::table::instead, text::duration, window::Window};
@@ -32,9 +33,13 @@ impl Book {
         window: Window<'_>,
         quiet_left: Duration,
     ) -> Vec<RuleState> {
-        let rules = judging.rules.enabled();
-        let states = rules.flat_map(|rule| self.explain_rule(rule, judging, window, quiet_left));
-        states.collect()
+        let mut readings = Readings::new(window, judging.now);
+        let mut states = Vec::new();
+        for rule in judging.rules.enabled() {
+            let of_rule = self.explain_rule(rule, judging, window, &mut readings, quiet_left);
+            states.extend(of_rule);
+        }
+        states
     }
 
     fn explain_rule(
@@ -42,6 +47,7 @@ impl Book {
         rule: &Rule,
         judging: Judging<'_>,
         window: Window<'_>,
+        readings: &mut Readings<'_>,
         quiet_left: Duration,
     ) -> Vec<RuleState> {
         let Judging { quiet, now, .. } = judging;
@@ -59,11 +65,11 @@ impl Book {
             let (standing, why) = not_judged(rule, window, quiet, quiet_left, now);
             return vec![state(None, None, standing, why)];
         }
-        let readings = readings(rule, window, now);
+        let of_rule = readings.of_rule(rule);
         // An alert outlives its figure for a while: a lane that is gone, a queue that has become short.
         let without_figure = self.active.iter().filter(|active| {
             active.alert.rule == rule.name
-                && !readings
+                && !of_rule
                     .iter()
                     .any(|reading| reading.subject == active.alert.subject)
         });
@@ -73,7 +79,7 @@ impl Book {
                 state(active.alert.subject.clone(), None, standing(active), why)
             })
             .collect();
-        for reading in &readings {
+        for reading in of_rule {
             let subject = reading.subject.as_deref();
             let (standing, why) = match self.active(&rule.name, subject) {
                 Some(active) => self.of_active(active, rule, subject, now),
@@ -90,7 +96,7 @@ impl Book {
             let why = if rule.subjects.is_empty() {
                 rule.metric.needs().to_owned()
             } else {
-                of_no_subject(rule, window, now)
+                of_no_subject(rule, readings.of(rule.metric))
             };
             states.push(state(None, None, Standing::Unknown, why));
         }
@@ -132,9 +138,8 @@ impl Book {
 }
 
 /// None of the names that a rule is about has a figure: one of them may be written wrong.
-fn of_no_subject(rule: &Rule, window: Window<'_>, now: Now) -> String {
+fn of_no_subject(rule: &Rule, known: &[Reading]) -> String {
     let wanted = rule.subjects.join(" or ");
-    let known = rule.metric.readings(window, now);
     let known = known
         .iter()
         .filter_map(|reading| reading.subject.as_deref());

@@ -4,10 +4,11 @@ mod figures;
 
 use ax_wire::alert::Unit;
 
+pub(super) use self::figures::p99s;
 use self::figures::{
     backlog_growth, blocking_pools, cpu_share, culprit, failure_shares, lag_p99_ns, lag_spike_ns,
-    memory_growth, of_downstreams, of_lanes, open_files_share, queue_wait_p99, rejections,
-    retry_share, rss_bytes, run_p99, stuck_slots_ns, tasks, telemetry_dropped, throughput,
+    memory_growth, of_downstreams, of_lanes, open_files_share, rejections, retry_share, rss_bytes,
+    stuck_slots_ns, tasks, telemetry_dropped, throughput,
 };
 use super::words;
 use crate::{
@@ -274,6 +275,9 @@ const METRICS: [About; 23] = {
 };
 
 impl Metric {
+    /// How many there are.
+    pub(super) const COUNT: usize = METRICS.len();
+
     /// Every metric.
     pub fn all() -> impl Iterator<Item = Self> {
         METRICS.iter().map(|about| about.metric)
@@ -357,12 +361,12 @@ impl Metric {
             Self::LagSpike => whole(lag_spike_ns(window)),
             Self::BacklogGrowth => of_lanes(window, backlog_growth),
             Self::Pending => of_lanes(window, |_, _, lane| Some(lane.value.latest.pending as f64)),
-            Self::QueueWaitP99 => queue_wait_p99(window),
+            Self::QueueWaitP99 => p99s(window).1,
             Self::Throughput => of_lanes(window, throughput),
             Self::Rejections => of_lanes(window, |window, place, _| rejections(window, place)),
             Self::StuckSlots => of_lanes(window, stuck_slots_ns),
             Self::RetryShare => of_lanes(window, retry_share),
-            Self::RunP99 => run_p99(window),
+            Self::RunP99 => p99s(window).0,
             Self::FailureShare => failure_shares(window),
             Self::DownstreamP99 => {
                 let mut tallies = Tallies::default();

@@ -43,7 +43,7 @@ fn with_the_instance(before: &Predecessor, case: &Case<'_>) -> Vec<Evidence> {
 fn with_the_day(case: &Case<'_>) -> Vec<Evidence> {
     let history = case.window.history();
     match history.day.before(&history.seconds) {
-        DayBefore::Known(before) => figures(Typical::of(case.newest()), before),
+        DayBefore::Known(before) => figures(Typical::of(&case.newest()), before),
         // Nothing is measured of it yet, or a file shows one instant of it.
         DayBefore::NotYet { watched_min: 0, .. } => Vec::new(),
         DayBefore::NotYet {
@@ -69,8 +69,11 @@ fn with_the_day(case: &Case<'_>) -> Vec<Evidence> {
     }
 }
 
+/// A figure: what it is, and how it is read.
+type Figure = (&'static str, Unit, fn(&Typical) -> Option<f32>);
+
 fn figures(now: Typical, before: Typical) -> Vec<Evidence> {
-    let all: [(&str, Unit, fn(&Typical) -> Option<f32>); 7] = [
+    let all: [Figure; 7] = [
         ("event-loop lag", Unit::Nanoseconds, |of| of.lag_ns),
         ("jobs finished", Unit::PerSecond, |of| of.jobs_per_s),
         ("requests finished", Unit::PerSecond, |of| of.requests_per_s),

@@ -39,7 +39,7 @@ pub(crate) struct Typical {
 
 impl Typical {
     /// Of these seconds.
-    pub(crate) fn of<'a>(seconds: impl Iterator<Item = &'a Second> + Clone) -> Self {
+    pub(crate) fn of<'a>(seconds: &(impl Iterator<Item = &'a Second> + Clone)) -> Self {
         let all = |of: fn(&Second) -> Option<f64>| {
             let values: Vec<f64> = seconds.clone().filter_map(of).collect();
             values
@@ -128,7 +128,7 @@ impl Day {
             // All at once, so that a day takes no more than its first minute.
             self.minutes.reserve_exact(MAX_MINUTES as usize);
         }
-        self.minutes.push_back((minute, Typical::of(of_it)));
+        self.minutes.push_back((minute, Typical::of(&of_it)));
     }
 
     /// The same hour a day before the newest of the seconds that are kept.

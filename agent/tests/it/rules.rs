@@ -308,6 +308,19 @@ fn each_reason_not_to_fire_is_said() {
     );
 }
 
+/// A name that is written wrong would have its rule never fire: the names that there are are said.
+#[test]
+fn a_rule_about_nothing_says_what_there_is() {
+    let mut judged = judged(
+        "[[rule]]\nname = 'x'\nmetric = 'pending'\nthreshold = 5\nsubjects = ['worc']\n\
+         [[rule]]\nname = 'y'\nmetric = 'downstream-p99'\nthreshold = '1s'\nsubjects = ['db']\n",
+    );
+    judged.seconds(3, with_lane(|_, _| ()));
+    let why = |rule: &str| judged.explained(rule, Quiet::No).why;
+    assert_eq!(why("x"), "no figure of worc; did you mean `work`?");
+    assert!(why("y").starts_with("no figure of db: "), "{}", why("y"));
+}
+
 #[test]
 fn a_rule_may_fire_below_its_threshold_and_clears_above_it() {
     let text = "[[rule]]\nname = 'few-jobs'\nmetric = 'throughput'\nop = '<'\nthreshold = '10/s'\nfor = '5s'\n";

@@ -255,30 +255,25 @@ pub(super) fn failure_shares(window: Window<'_>) -> Vec<Reading> {
     readings.collect()
 }
 
-/// The 99th percentile of run time of each type over the window.
-pub(super) fn run_p99(window: Window<'_>) -> Vec<Reading> {
+/// The 99th percentiles over the window: of the run time of each type, and of the queue wait of each lane. Some 10 us a
+/// type.
+pub(in crate::alert) fn p99s(window: Window<'_>) -> (Vec<Reading>, Vec<Reading>) {
     let mut tallies = Tallies::default();
     let quantiles = window.quantiles(&mut tallies);
-    let readings = window.types().filter_map(|(place, entry)| {
+    let run = window.types().filter_map(|(place, entry)| {
         Some(Reading {
             value: quantiles.types.get(place)?.run.p99_ns? as f64,
             subject: Some(entry.value.latest.name.clone()),
         })
     });
-    readings.collect()
-}
-
-/// The 99th percentile of queue wait of each lane over the window.
-pub(super) fn queue_wait_p99(window: Window<'_>) -> Vec<Reading> {
-    let mut tallies = Tallies::default();
-    let lanes = window.quantiles(&mut tallies).lanes.into_iter();
-    let readings = lanes.filter_map(|(name, queue_wait, _)| {
+    let run = run.collect();
+    let queue_wait = quantiles.lanes.into_iter().filter_map(|(name, wait, _)| {
         Some(Reading {
-            value: queue_wait.p99_ns? as f64,
+            value: wait.p99_ns? as f64,
             subject: Some(name.to_owned()),
         })
     });
-    readings.collect()
+    (run, queue_wait.collect())
 }
 
 /// A figure of each downstream.
