@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use ax_wire::{
     InstanceId,
-    view::{ServiceState, ServiceView},
+    view::{ServiceState, ServiceSummary, ServiceView},
 };
 use jiff::tz::TimeZone;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
@@ -43,7 +43,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let wanted = arguments.service.as_deref();
     let zone = TimeZone::system();
     let mut session = Session::start(Sockets::from_env());
-    let mut told: HashMap<InstanceId, (u64, ServiceState)> = HashMap::new();
+    let mut told = Told::default();
     let mut until = Instant::now() + PATIENCE;
     let mut hinted = false;
     let mut clock = interval(SECOND);
@@ -53,8 +53,8 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
             news = session.next() => news?,
             // A service that is silent sends nothing that could be waited for.
             _ = clock.tick() => session.world.now_unix_ns = now_unix_ns(),
-            () = sleep_until(until), if !told.is_empty() || !hinted => match arguments.span {
-                Some(_) if !told.is_empty() => return Ok(()),
+            () = sleep_until(until), if told.any() || !hinted => match arguments.span {
+                Some(_) if told.any() => return Ok(()),
                 Some(_) => return Err(nobody(&session, wanted)),
                 None => {
                     eprintln!("ax-top: {}; waiting on", nobody(&session, wanted));
@@ -67,14 +67,8 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
             let Some(view) = session.world.newest_view(service.instance) else {
                 continue;
             };
-            // What is silent is told each second with how long it has been; what is gone is told once.
-            let at = match service.state {
-                ServiceState::Live => view.at_unix_ns,
-                ServiceState::Silent => session.world.now_unix_ns / SECOND.as_nanos() as u64,
-                _ => 0,
-            };
-            let news = (at, service.state);
-            if told.get(&service.instance) == Some(&news) {
+            let is_first = !told.any();
+            if !told.takes(service, view.at_unix_ns, session.world.now_unix_ns) {
                 continue;
             }
             if arguments.json {
@@ -82,12 +76,34 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
             } else {
                 print(&line(view, session.world.now_unix_ns, &zone))?;
             }
-            if let (true, Some(span)) = (told.is_empty(), arguments.span) {
+            if let (true, Some(span)) = (is_first, arguments.span) {
                 until = Instant::now() + span;
             }
             hinted |= arguments.span.is_none();
-            told.insert(service.instance, news);
         }
+    }
+}
+
+/// What was told last of each service.
+#[derive(Default)]
+struct Told(HashMap<InstanceId, (u64, ServiceState)>);
+
+impl Told {
+    /// Whether anything was.
+    fn any(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// Whether there is something to tell, which is then told: each view of a service that speaks; of a silent one a line
+    /// a second, since what changes is how long it has been; that one is gone, once.
+    fn takes(&mut self, service: &ServiceSummary, view_unix_ns: u64, now_unix_ns: u64) -> bool {
+        let at = match service.state {
+            ServiceState::Live => view_unix_ns,
+            ServiceState::Silent => now_unix_ns / SECOND.as_nanos() as u64,
+            _ => 0,
+        };
+        let news = (at, service.state);
+        self.0.insert(service.instance, news) != Some(news)
     }
 }
 
@@ -145,6 +161,38 @@ mod tests {
             "14:03:27 checkout            4121 CRITICAL lag ms p50    0.1 p99    31.0 max   412.0  cpu  12 %  \
              rss   212 MB  running   41 pending    57 done/s    790 dropped 12\n"
         );
+    }
+
+    /// A process that is stopped sends nothing, and each second says for how long it has not.
+    #[test]
+    fn a_freeze_is_told_each_second_until_it_is_over() {
+        const S: u64 = 1_000_000_000;
+        let mut view = fixture::stalled();
+        let (at, start) = (view.at_unix_ns, fixture::NOW_UNIX_NS);
+        let mut told = Told::default();
+        let mut service = view.summary.clone();
+        assert!(told.takes(&service, at, start));
+        assert!(!told.takes(&service, at, start + S / 10), "the same view");
+        service.state = ServiceState::Silent;
+        view.summary.state = ServiceState::Silent;
+        let lines: Vec<_> = (30..70)
+            .map(|tenths| start + tenths * S / 10)
+            .filter(|now| told.takes(&service, at, *now))
+            .map(|now| line(&view, now, &TimeZone::UTC))
+            .collect();
+        assert_eq!(lines.len(), 4, "{lines:#?}");
+        for (line, seconds) in lines.iter().zip(3..) {
+            let said = format!("has said nothing for {seconds} s\n");
+            assert!(line.contains(" SILENT ") && line.ends_with(&said), "{line}");
+        }
+        service.state = ServiceState::Live;
+        assert!(
+            told.takes(&service, at + 7 * S, start + 7 * S),
+            "it goes on"
+        );
+        service.state = ServiceState::Lost;
+        let gone = (0..50).filter(|at| told.takes(&service, at + 7 * S, start + (8 + at) * S));
+        assert_eq!(gone.count(), 1, "told once");
     }
 
     #[test]
