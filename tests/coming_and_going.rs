@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use ax_probe::Probe;
@@ -21,6 +21,7 @@ use ax_wire::{
     alert::{Alert, AlertState},
     incident::Reason,
     snapshot_file,
+    verdict::{Verdict, VerdictId},
     view::{ServiceState, ServiceView},
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -230,4 +231,42 @@ fn wait_for_last_seen(folder: &Path, since: Instant) -> Duration {
         thread::sleep(Duration::from_millis(20));
     }
     panic!("nothing was written to {}", folder.display());
+}
+
+/// An agent that was stopped itself, as by Ctrl-Z of the dashboard that it lives in, does not take its own pause for a
+/// silence of the services.
+#[test]
+fn an_agent_that_was_stopped_blames_no_service() {
+    let place = Place {
+        folder: tempfile::tempdir().expect("a temporary folder"),
+    };
+    let (agent, mut viewer) = place.agent();
+    let _service = place.service();
+    let first = viewer.first_figures(SERVICE);
+    // Alerts are not judged before.
+    let judged_from = first.at_unix_ns + QUIET.as_nanos() as u64;
+    viewer.wait_view(SERVICE, "the end of the quiet time", |view| {
+        (view.at_unix_ns > judged_from).then_some(())
+    });
+    signal(&agent, Signal::STOP);
+    // Longer than after which a service counts as silent, and is said to be frozen.
+    thread::sleep(Duration::from_secs(6));
+    signal(&agent, Signal::CONT);
+    let resumed_unix_ns = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("after 1970")
+        .as_nanos() as u64;
+    let mut seen = 0;
+    while seen < 4 {
+        let view = viewer.next_view(SERVICE);
+        if view.at_unix_ns < resumed_unix_ns {
+            continue;
+        }
+        seen += 1;
+        let silent = firing(&view, "service-silent");
+        assert!(silent.is_none(), "{silent:#?}");
+        let frozen = |verdict: &Verdict| verdict.id == VerdictId::ProcessFrozen;
+        let verdicts = &view.diagnosis.verdicts;
+        assert!(!verdicts.iter().any(frozen), "{verdicts:#?}");
+    }
 }

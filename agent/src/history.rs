@@ -334,6 +334,11 @@ impl ServiceHistory {
         self.state(now) == ServiceState::Live
     }
 
+    /// Nobody listened for so long until now: its silence is shorter by that.
+    pub(crate) fn was_not_heard(&mut self, for_ns: u64, now: Now) {
+        self.heard_mono_ns = self.heard_mono_ns.saturating_add(for_ns).min(now.mono_ns);
+    }
+
     /// For how long it has been connected without sending a sample.
     pub(crate) fn silent_ns(&self, now: Now) -> Option<u64> {
         let silent_ns = now.mono_ns.saturating_sub(self.heard_mono_ns);

@@ -44,6 +44,9 @@ use crate::{
 /// How often states are looked at, and viewers that missed something are brought up to date.
 const TICK: Duration = Duration::from_secs(1);
 
+/// A tick that comes so much too late tells that the agent itself did not run.
+const OWN_PAUSE_NS: u64 = 1_000_000_000;
+
 pub(super) type ServiceMap = BTreeMap<InstanceId, Service>;
 
 #[derive(Debug)]
@@ -60,6 +63,8 @@ pub(super) struct Hub {
     alerts: Alerts,
     saved: SavedAlerts,
     dropped: AgentDropped,
+    /// When the last tick was.
+    ticked_mono_ns: u64,
     /// Once it is cancelled, connections end because we end: nobody is lost.
     stop: CancellationToken,
 }
@@ -99,6 +104,7 @@ impl Hub {
             controls: Controls::default(),
             saved,
             dropped: AgentDropped::default(),
+            ticked_mono_ns: now.mono_ns,
             stop,
         };
         (HubHandle::new(sender), hub)
@@ -275,15 +281,14 @@ impl Hub {
         let before = self.services.values_mut().filter(alike);
         let before = before.filter(|service| service.seat == seat);
         let before = before.filter_map(|s| Some((s.history.gone_since_mono_ns()?, s)));
-        let (book, day) = match before.max_by_key(|(gone_since, _)| *gone_since) {
-            Some((_, service)) => service.succeeded(&self.config.rules),
-            None => {
-                let name = hello.service.clone();
-                let book = self
-                    .saved
-                    .take(&ServiceKey { uid, name, seat }, hello.instance);
-                (book, Day::default())
-            }
+        let last = before.max_by_key(|(gone_since, _)| *gone_since);
+        let (book, day) = if let Some((_, service)) = last {
+            service.succeeded(&self.config.rules)
+        } else {
+            let name = hello.service.clone();
+            let key = ServiceKey { uid, name, seat };
+            let book = self.saved.take(&key, hello.instance);
+            (book, Day::default())
         };
         (seat, book, day)
     }
@@ -397,6 +402,7 @@ impl Hub {
     }
 
     fn tick(&mut self, now: Now) {
+        self.notice_own_pause(now);
         self.forget_gone(now);
         self.tell_states(now);
         self.diagnose_silent(now);
@@ -404,6 +410,22 @@ impl Hub {
         self.write_last_seen(now);
         self.dropped.folded_total += memory::keep_within(&self.config, &mut self.services);
         self.tell_services(now);
+    }
+
+    /// An agent that was stopped (Ctrl-Z of the dashboard that it lives in), or got no CPU, has heard nobody meanwhile.
+    /// That is no silence of theirs.
+    fn notice_own_pause(&mut self, now: Now) {
+        let paused_ns = now
+            .since(self.ticked_mono_ns)
+            .saturating_sub(TICK)
+            .as_nanos() as u64;
+        self.ticked_mono_ns = now.mono_ns;
+        if paused_ns >= OWN_PAUSE_NS {
+            tracing::info!("this agent did not run for {} ms", paused_ns / 1_000_000);
+            for service in self.services.values_mut() {
+                service.history.was_not_heard(paused_ns, now);
+            }
+        }
     }
 
     /// A service that speaks is diagnosed with each of its samples; one that does not, here.
