@@ -35,6 +35,8 @@ pub struct Recent<'a> {
     /// Of the generator, since the last look: answers and errors.
     pub answers: u64,
     pub errors: u64,
+    /// Latency that the generator saw in the last moments. `None`: a wrapped command makes the load.
+    pub latency: Option<&'a LatencyHistogram>,
 }
 
 impl Abort {
@@ -60,6 +62,11 @@ impl Abort {
         })
     }
 
+    /// Whether it can break only where a service is watched.
+    pub fn needs_service(&self) -> bool {
+        matches!(self.over, Over::LagP99(_) | Over::Pending(_))
+    }
+
     /// What broke it, for a person. `None`: nothing did.
     pub fn broken(&self, recent: Recent<'_>) -> Option<String> {
         let samples = &recent.service[recent.service.len().saturating_sub(SAMPLES)..];
@@ -81,9 +88,13 @@ impl Abort {
                 )
             }
             Over::P99(most) => {
-                let mut latency = LatencyHistogram::new();
-                let requests = samples.iter().filter_map(|second| second.requests.as_ref());
-                requests.for_each(|own| latency.merge(own));
+                let of_service = || {
+                    let mut latency = LatencyHistogram::new();
+                    let requests = samples.iter().filter_map(|second| second.requests.as_ref());
+                    requests.for_each(|own| latency.merge(own));
+                    latency
+                };
+                let latency = recent.latency.map_or_else(of_service, Clone::clone);
                 over(latency.quantile_ns(0.99), most)
             }
             Over::Errors(most) => {
@@ -136,6 +147,7 @@ mod tests {
                 service,
                 answers: 70,
                 errors,
+                latency: None,
             };
             Abort::parse(text).expect("parses").broken(recent)
         };
@@ -156,6 +168,15 @@ mod tests {
             Some("errors>20%: it is 30 %")
         );
         assert_eq!(broken("errors>20%", &[], 10), None);
+        // What the generator saw counts, and not what the service thinks.
+        let mut latency = LatencyHistogram::new();
+        latency.record_ns(2_000_000_000);
+        let recent = Recent {
+            latency: Some(&latency),
+            ..Recent::default()
+        };
+        let said = Abort::parse("p99>1s").expect("parses").broken(recent);
+        assert_eq!(said.as_deref(), Some("p99>1s: it is 2.0 s"));
         for wrong in ["", "lag", "lag_p99>1", "cpu>1", "errors>1", "pending>x"] {
             assert!(Abort::parse(wrong).is_err(), "{wrong}");
         }

@@ -13,23 +13,13 @@ use tokio::{
     process::{Child, Command},
 };
 
+use super::secrets::without_secrets;
+
 /// How much of each of its outputs is kept: the end, where tools print their summary.
 const KEPT_BYTES: usize = 64 * 1024;
 
 /// How long it may take to end once it was told to.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// Options whose value is often a secret, and words that make any argument one.
-const HEADER_OPTIONS: [&str; 6] = ["-H", "--header", "-a", "-u", "--user", "--pass"];
-const SECRET_WORDS: [&str; 7] = [
-    "password",
-    "passwd",
-    "secret",
-    "token",
-    "authorization",
-    "cookie",
-    "api-key",
-];
 
 /// Whether a command line has a place for a step's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,10 +43,18 @@ impl Placeholder {
     }
 }
 
+/// Whether a command line has a place for how long a step lasts.
+pub fn takes_seconds(arguments: &[String]) -> bool {
+    arguments
+        .iter()
+        .any(|argument| argument.contains("{seconds}"))
+}
+
 /// The command line of one step.
 pub fn filled(arguments: &[String], load: Load, length: Duration) -> Vec<String> {
     let rate = match load {
-        Load::RatePerS(rate) => format!("{}", rate.round()),
+        // As exactly as the step is judged by it: a tool that takes whole rates only must say so.
+        Load::RatePerS(rate) => format!("{}", (rate * 1e3).round() / 1e3),
         _ => String::new(),
     };
     let connections = match load {
@@ -73,25 +71,6 @@ pub fn filled(arguments: &[String], load: Load, length: Duration) -> Vec<String>
                 .replace("{seconds}", &seconds)
         })
         .collect()
-}
-
-/// The command line as it may be kept: arguments that look like secrets are taken out.
-pub fn without_secrets(arguments: &[String]) -> Vec<String> {
-    let mut kept = Vec::new();
-    let mut hide_next = false;
-    for argument in arguments {
-        let lower = argument.to_ascii_lowercase();
-        let secret = SECRET_WORDS.iter().any(|word| lower.contains(word));
-        let hidden = hide_next || (secret && argument.contains([':', '=']));
-        kept.push(if hidden {
-            "[redacted]".to_owned()
-        } else {
-            argument.clone()
-        });
-        hide_next = HEADER_OPTIONS.contains(&argument.as_str())
-            || (secret && argument.starts_with('-') && !argument.contains('='));
-    }
-    kept
 }
 
 /// A command that runs. It is killed with its children when dropped.
@@ -219,20 +198,16 @@ mod tests {
     }
 
     #[test]
-    fn a_step_fills_the_command_line_and_secrets_are_not_kept() {
-        let typed =
-            arguments("wrk -c{connections} -d{seconds}s --latency http://127.0.0.1:1/?token=abc");
+    fn a_step_fills_the_command_line() {
+        let typed = arguments("wrk -c{connections} -d{seconds}s --latency http://127.0.0.1:1/");
         assert_eq!(Placeholder::of(&typed), Placeholder::Connections);
         let filled = filled(&typed, Load::Connections(20), Duration::from_secs(5));
         assert_eq!(filled[..3], ["wrk", "-c20", "-d5s"]);
-        let kept = without_secrets(&filled);
-        assert_eq!(kept[3..], ["--latency", "[redacted]"]);
-        let kept = without_secrets(&arguments(
-            "hey -H Authorization:x -c 5 --api-token y -z 5s",
-        ));
+        let rate =
+            |rate| super::filled(&arguments("t {rate}"), Load::RatePerS(rate), Duration::MAX);
         assert_eq!(
-            kept.join(" "),
-            "hey -H [redacted] -c 5 --api-token [redacted] -z 5s"
+            (rate(20.0)[1].as_str(), rate(2.5)[1].as_str()),
+            ("20", "2.5")
         );
         assert_eq!(
             Placeholder::of(&arguments("t --rps {rate}")),

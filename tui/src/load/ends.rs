@@ -1,6 +1,8 @@
 //! How a session ends, and what must be known to believe its figures.
 
-use ax_wire::session::{CommandRun, End, EndKind, Session};
+use ax_wire::session::{CommandRun, End, EndKind, Errors, Session};
+
+use super::text;
 
 /// The service, as the generator sees it.
 pub fn gone() -> End {
@@ -33,9 +35,11 @@ pub fn failure_of(run: &CommandRun) -> Option<End> {
     let said = run.stderr.trim().lines().next_back().unwrap_or_default();
     Some(end(
         EndKind::CommandFailed,
-        format!("`{program}` failed: {how} {said}")
-            .trim_end()
-            .to_owned(),
+        if said.is_empty() {
+            format!("`{program}` failed: {how}")
+        } else {
+            format!("`{program}` failed with {how}: {said}")
+        },
     ))
 }
 
@@ -72,11 +76,12 @@ pub fn warnings(session: &Session) -> Vec<String> {
     if missed > 0 {
         warnings.push(format!("{missed} samples of the service were missed"));
     }
-    if session.service.is_none() {
-        warnings.push(
-            "no service was watched: lag, lanes and what filled first are unknown (--service NAME)"
-                .to_owned(),
-        );
+    let failures = clients().fold(Errors::default(), |mut sum, client| {
+        sum.merge(&client.errors);
+        sum
+    });
+    if failures.total() > 0 {
+        warnings.push(text::failures(&failures));
     }
     warnings
 }

@@ -32,6 +32,18 @@ impl Steps {
     }
 }
 
+/// Where none were typed: from 100 to 1,000 a second.
+pub fn default_rates() -> Vec<Load> {
+    (0..6)
+        .map(|at| Load::RatePerS(100.0 + 180.0 * f64::from(at)))
+        .collect()
+}
+
+/// Where none were typed and the command takes connections: a thousand of them would be no first step.
+pub fn default_connections() -> Vec<Load> {
+    (0..7).map(|at| Load::Connections(1 << at)).collect()
+}
+
 /// `100..2000x8`: from 100 to 2000 in 8 steps; `100,200,500`: these; `300`: one.
 pub fn steps(text: &str) -> Result<Steps, String> {
     let wrong = || {
@@ -138,6 +150,11 @@ mod tests {
     fn shares_and_delays_carry_their_unit() {
         assert_eq!(share("5%"), Ok(0.05));
         assert!(share("5").is_err() && share("101%").is_err() && share("%").is_err());
+        assert_eq!(
+            steps("100..1000x6").map(|steps| steps.rates()),
+            Ok(default_rates())
+        );
+        assert_eq!(default_connections().last(), Some(&Load::Connections(64)));
         let delay = injection("my:db:+500ms").expect("parses");
         assert_eq!(
             (delay.downstream.as_str(), delay.delay_ns),

@@ -10,7 +10,7 @@ use ax_agent::load::{Judged, Next};
 use ax_wire::session::{Load, Session};
 
 use super::text;
-use crate::format::duration;
+use crate::format::{duration, printable};
 
 /// Tells it on the standard error.
 pub struct Progress {
@@ -20,8 +20,14 @@ pub struct Progress {
     live: bool,
     step: String,
     began: Instant,
+    /// When a step that still goes on is worth a line by itself, where a line cannot be written over.
+    overdue_after: Duration,
     heading: bool,
 }
+
+/// A step is overdue after so many times the length that it was to have, and no sooner than this.
+const OVERDUE_TIMES: u32 = 3;
+const OVERDUE_AFTER: Duration = Duration::from_secs(30);
 
 impl Progress {
     pub fn new(shown: bool) -> Self {
@@ -30,6 +36,7 @@ impl Progress {
             live: shown && io::stderr().is_terminal(),
             step: String::new(),
             began: Instant::now(),
+            overdue_after: OVERDUE_AFTER,
             heading: false,
         }
     }
@@ -41,7 +48,20 @@ impl Progress {
         ));
     }
 
-    pub fn begins(&mut self, number: u32, load: Load, next: Next) {
+    pub fn at_rest(&mut self, span: Duration) {
+        self.begin(format!(
+            "watching the service at rest for {}, so that its other traffic is not taken for load",
+            duration(span.as_nanos() as u64)
+        ));
+    }
+
+    /// Says something that must be known, once.
+    pub fn notes(&mut self, what: &str) {
+        self.line(&format!("note: {}", printable(what)));
+    }
+
+    pub fn begins(&mut self, number: u32, load: Load, next: Next, step_ns: u64) {
+        self.overdue_after = (Duration::from_nanos(step_ns) * OVERDUE_TIMES).max(OVERDUE_AFTER);
         let why = match next {
             Next::Planned => "",
             Next::Repeat => ", once more: the last one told nothing certain",
@@ -62,6 +82,13 @@ impl Progress {
             self.write(&format!(
                 "\r\x1b[K  {}  {since} s  {in_flight} under way",
                 self.step
+            ));
+        } else if self.began.elapsed() >= self.overdue_after {
+            let since = self.began.elapsed().as_secs();
+            self.overdue_after *= 2;
+            let step = self.step.clone();
+            self.line(&format!(
+                "{step} still goes on after {since} s; Ctrl-C ends it, and what was measured is kept"
             ));
         }
     }

@@ -5,18 +5,18 @@ use std::{future::Future, io, path::PathBuf, pin::pin, sync::Arc, time::Duration
 
 use ax_agent::load::{Judged, Next, Throughput, judge, next_load};
 use ax_wire::{
-    ToAgent,
+    LatencyHistogram, ToAgent,
     control::{Action, Control, MAX_INJECTION},
     session::{self, End, EndKind, Injection, Load, Session, SessionFileError, Step, StepKind},
 };
 use tokio::{
     sync::Notify,
-    time::{Instant, MissedTickBehavior, interval, timeout},
+    time::{Instant, MissedTickBehavior, interval, sleep, timeout},
 };
 
 use super::{
     abort::{Abort, Recent},
-    command::{Running, filled},
+    command::{Running, filled, takes_seconds},
     ends::{end, failure_of, gone, interrupted, warnings},
     generator::{self, Generator, Phase, target::Target},
     outside::Outside,
@@ -41,6 +41,9 @@ const SETTLE_WITHIN: Duration = Duration::from_secs(20);
 /// How long the service may take to put a delay on a downstream.
 const ORDER_WITHIN: Duration = Duration::from_secs(5);
 
+/// How much longer than it was to a command may take at least, before it counts as hung.
+const GRACE: Duration = Duration::from_secs(30);
+
 /// How often thresholds are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -64,11 +67,15 @@ pub struct Runner {
     pub session: Session,
     pub source: Source,
     pub abort: Vec<Abort>,
+    /// How long the service is watched at rest before a wrapped command.
+    pub background: Duration,
     /// Where it is written.
     pub path: PathBuf,
     /// `None`: only the outside is seen.
     pub inside: Option<Inside>,
     pub progress: Progress,
+    /// The delays that the service has put on.
+    pub injected: Vec<Injection>,
 }
 
 impl Runner {
@@ -79,14 +86,14 @@ impl Runner {
     /// The file cannot be written, or the generator cannot be started. How the service fared is no error.
     pub async fn run(mut self, signals: &mut Signals) -> Result<Session, Failure> {
         self.save()?;
+        for doubt in &self.session.warnings {
+            self.progress.notes(doubt);
+        }
         let generator = match &self.source {
             Source::Http { target, settings } => {
-                let probed = generator::probe(target, settings.timeout);
+                let most = self.session.plan.limits.error_share;
                 let problem = tokio::select! {
-                    probed = probed => probed.err().map(|problem| {
-                        let why = format!("nothing answers at {}: {problem}", target.url);
-                        end(EndKind::Unreachable, why)
-                    }),
+                    problem = first_answers(target, settings, most) => problem,
                     () = signals.any() => Some(interrupted()),
                 };
                 if let Some(problem) = problem {
@@ -119,13 +126,14 @@ impl Runner {
                 let why = format!("downstream {downstream} cannot be delayed: {why}");
                 return Some(end(EndKind::Aborted, why));
             }
+            self.injected.push(injection);
         }
         None
     }
 
     /// Takes the delays away. They end by themselves where this does not reach the service.
     async fn undo_injections(&mut self) {
-        for injection in self.session.plan.injections.clone() {
+        for injection in std::mem::take(&mut self.injected) {
             if let Err(why) = order(&mut self.inside, &injection.downstream, 0).await {
                 self.session.warnings.push(format!(
                     "the delay of downstream {} may last for up to an hour: {why}",
@@ -184,6 +192,11 @@ impl Runner {
                 }
             }
         }
+        if generator.is_none()
+            && let Some(ended) = self.watch_at_rest(signals).await
+        {
+            return Ok(ended);
+        }
         loop {
             let judged = self.judged();
             let Some((load, next)) = next_load(&self.session.plan, &judged) else {
@@ -198,7 +211,8 @@ impl Runner {
                 Next::Search => StepKind::Search,
             };
             let number = self.session.steps.len() as u32 + 1;
-            self.progress.begins(number, load, next);
+            self.progress
+                .begins(number, load, next, self.session.plan.step_ns);
             let (step, ended) = match generator {
                 Some(generator) => self.http_step(generator, number, load, signals).await?,
                 None => match self.command_step(number, load, signals).await? {
@@ -230,6 +244,18 @@ impl Runner {
                 return Ok(ended);
             }
         }
+    }
+
+    /// What the service does when nobody loads it: that is not the load's doing later.
+    async fn watch_at_rest(&mut self, signals: &mut Signals) -> Option<End> {
+        self.progress.at_rest(self.background);
+        let began_unix_ns = now_unix_ns();
+        let ((), ended) = self
+            .attend(0, sleep(self.background), || (), None, signals)
+            .await;
+        let inside = self.inside.as_ref()?;
+        (self.session.background, _) = inside.watch.within(began_unix_ns, now_unix_ns());
+        ended
     }
 
     async fn http_step(
@@ -294,21 +320,24 @@ impl Runner {
             }
         };
         let end_early = Notify::new();
+        let longest = longest(&self.source, length);
         let work = async {
             let stopped = tokio::select! {
-                exit = running.ended() => { exit?; false }
-                () = end_early.notified() => true,
+                exit = running.ended() => { exit?; None }
+                () = end_early.notified() => Some(None),
+                () = sleep(longest) => Some(Some(overdue(length, longest))),
             };
-            if stopped {
+            if stopped.is_some() {
                 running.stop().await;
             }
             let until_unix_ns = now_unix_ns();
-            Ok::<_, io::Error>((running.outcome().await?, until_unix_ns))
+            Ok::<_, io::Error>((running.outcome().await?, until_unix_ns, stopped.flatten()))
         };
         let made = self
             .attend(number, work, || end_early.notify_one(), None, signals)
             .await;
-        let ((run, until_unix_ns), why) = (made.0?, made.1);
+        let ((run, until_unix_ns, overdue), why) = (made.0?, made.1);
+        let why = why.or(overdue);
         let step = Step {
             command: Some(run),
             ..empty_step(number, load, began, until_unix_ns)
@@ -338,7 +367,7 @@ impl Runner {
                 _ = look.tick() => {
                     let recent = outside.look(generator);
                     self.progress.tick(outside.in_flight);
-                    outside.gone(generator).or_else(|| self.broken(recent))
+                    outside.gone(generator).or_else(|| self.broken(recent, outside.latency().as_ref()))
                 }
                 () = signals.any() => Some(interrupted()),
             };
@@ -349,7 +378,11 @@ impl Runner {
         }
     }
 
-    fn broken(&self, (answers, errors): (u64, u64)) -> Option<End> {
+    fn broken(
+        &self,
+        (answers, errors): (u64, u64),
+        latency: Option<&LatencyHistogram>,
+    ) -> Option<End> {
         let service = self
             .inside
             .as_ref()
@@ -358,6 +391,7 @@ impl Runner {
             service,
             answers,
             errors,
+            latency,
         };
         let broken = self.abort.iter().find_map(|abort| abort.broken(recent))?;
         Some(end(EndKind::Aborted, broken))
@@ -429,6 +463,53 @@ async fn order(inside: &mut Option<Inside>, downstream: &str, delay_ns: u64) -> 
     };
     let answered = timeout(ORDER_WITHIN, answered).await;
     answered.unwrap_or_else(|_| Err("the service does not answer".to_owned()))
+}
+
+/// How long a command may take. One that was told for how long has a time of its own, and beyond twice that hangs; any
+/// other may take as long as it likes.
+fn longest(source: &Source, length: Duration) -> Duration {
+    match source {
+        Source::Command(arguments) if takes_seconds(arguments) => length + length.max(GRACE),
+        Source::Command(_) | Source::Http { .. } => Duration::from_secs(u64::from(u32::MAX)),
+    }
+}
+
+fn overdue(length: Duration, longest: Duration) -> End {
+    let why = format!(
+        "it was to take {} s and had not ended after {} s, so it was stopped",
+        length.as_secs(),
+        longest.as_secs()
+    );
+    end(EndKind::CommandFailed, why)
+}
+
+/// Why no load is made: nobody answers, or only failures are answered and so many may not be. A failure alone may be a
+/// hiccup.
+async fn first_answers(
+    target: &Arc<Target>,
+    settings: &generator::Settings,
+    most_errors: Option<f64>,
+) -> Option<End> {
+    const TRIES: usize = 3;
+    let mut status = 0;
+    for _ in 0..TRIES {
+        match generator::probe(target, settings.timeout).await {
+            Ok(None) => return None,
+            Ok(Some(failure)) => status = failure,
+            Err(problem) => {
+                let why = format!("nothing answers at {}: {problem}", target.url);
+                return Some(end(EndKind::Unreachable, why));
+            }
+        }
+    }
+    let refused = most_errors.is_some_and(|most| most < 1.0);
+    refused.then(|| {
+        let why = format!(
+            "{} {} is answered with status {status}: look at the path, --method, --header and --body. To load it all the same: --errors 100%",
+            target.method, target.url
+        );
+        end(EndKind::Refused, why)
+    })
 }
 
 fn empty_step(number: u32, load: Load, began_unix_ns: u64, ended_unix_ns: u64) -> Step {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use ax_agent::load::{
     Analysis, Change, Comparison, Direction, Filler, Judged, Judgement, Metric, Reason, Source,
 };
-use ax_wire::session::{Driver, End, EndKind, Load, Session, StepKind};
+use ax_wire::session::{Driver, End, EndKind, Errors, Load, Session, StepKind};
 
 use crate::format::{UNKNOWN, duration, ms, printable, rate};
 
@@ -149,8 +149,62 @@ pub fn service(session: &Session) -> String {
     )
 }
 
+/// What failed, in words: the most frequent first.
+pub fn failures(errors: &Errors) -> String {
+    let of_statuses: u64 = errors.statuses.iter().map(|own| own.count).sum();
+    let answered = errors.client_error_total + errors.server_error_total;
+    let mut kinds: Vec<(u64, String)> = errors
+        .statuses
+        .iter()
+        .map(|own| (own.count, format!("status {}", own.status)))
+        .collect();
+    kinds.extend([
+        (
+            errors.connect_total,
+            "connections that could not be made".to_owned(),
+        ),
+        (
+            errors.timeout_total,
+            "answers that did not come in time".to_owned(),
+        ),
+        (errors.broken_total, "connections that broke".to_owned()),
+        // Sessions of before statuses were kept.
+        (
+            answered.saturating_sub(of_statuses),
+            "statuses of 400 and more".to_owned(),
+        ),
+    ]);
+    kinds.retain(|(count, _)| *count > 0);
+    kinds.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let kinds: Vec<_> = kinds
+        .iter()
+        .map(|(count, kind)| format!("{count} x {kind}"))
+        .collect();
+    format!("requests failed: {}", kinds.join(", "))
+}
+
+/// Why no step was good, where the limits of load have nothing to do with it.
+fn failing(analysis: &Analysis) -> Option<f64> {
+    let first = analysis
+        .steps
+        .iter()
+        .find(|step| Some(step.figures.number) == analysis.knee.bad_step)?;
+    let Judgement::Bad(reasons) = &first.judgement else {
+        return None;
+    };
+    reasons.iter().find_map(|reason| match reason {
+        Reason::Errors { share, .. } if *share > 0.5 => Some(*share),
+        _ => None,
+    })
+}
+
 /// The knee in one sentence.
 pub fn knee(analysis: &Analysis) -> String {
+    if let [only] = &analysis.steps[..]
+        && only.figures.load == Load::Unknown
+    {
+        return "knee: unknown: one load alone has none; put {rate} or {connections} in the command to raise it".to_owned();
+    }
     let knee = &analysis.knee;
     let at = |per_s: Option<f64>| format!("{}/s", rate(per_s));
     match (knee.per_s, knee.below_per_s) {
@@ -165,6 +219,11 @@ pub fn knee(analysis: &Analysis) -> String {
         (Some(_), None) => format!(
             "knee: not reached; {} was still good: raise --steps",
             at(knee.per_s)
+        ),
+        (None, Some(_)) if failing(analysis).is_some() => format!(
+            "knee: unknown: {} of the requests failed already at {}, so look at what fails before you look at load",
+            percent(failing(analysis)),
+            at(knee.below_per_s)
         ),
         (None, Some(_)) => format!(
             "knee: below {}: no step was good; lower --steps, or look at the limits",
@@ -236,6 +295,17 @@ pub fn filled(analysis: &Analysis) -> Vec<String> {
         .collect()
 }
 
+/// What is said where nothing filled.
+pub fn nothing_filled(session: &Session) -> &'static str {
+    if session.service.is_none() {
+        "filled first: unknown, no service was watched"
+    } else if session.steps.iter().all(|step| step.service.is_empty()) {
+        "filled first: unknown, no figures of the service lie in a step"
+    } else {
+        "filled first: nothing filled"
+    }
+}
+
 /// Findings of the agent while it ran, in words.
 pub fn verdicts(session: &Session) -> Vec<String> {
     let verdicts = session.verdicts.iter();
@@ -243,9 +313,16 @@ pub fn verdicts(session: &Session) -> Vec<String> {
         .map(|seen| {
             let subject = seen.verdict.subject.as_ref();
             let subject = subject.map_or_else(String::new, |subject| format!(" {subject}"));
+            let when = if seen.verdict.since_unix_ns < session.began_unix_ns {
+                "since before the session".to_owned()
+            } else if seen.step == 0 {
+                "before the first step".to_owned()
+            } else {
+                format!("step {}", seen.step)
+            };
             printable(&format!(
-                "step {}: {}{subject}: {}",
-                seen.step, seen.verdict.id, seen.verdict.sentence
+                "{when}: {}{subject}: {}",
+                seen.verdict.id, seen.verdict.sentence
             ))
         })
         .collect()
@@ -255,7 +332,7 @@ pub fn verdicts(session: &Session) -> Vec<String> {
 pub fn advice(analysis: &Analysis) -> Vec<String> {
     let lanes = analysis.advice.lanes.iter().map(|lane| {
         format!(
-            "lane {}: {}/s x {} needs {} slots, {} with room (limit {}); it can do {}/s, stay below {}/s; timeout {} to {}",
+            "lane {}: {}/s x {} needs {} slots, {} with room (limit {}); it can do {}/s, stay below {}/s; timeout {}",
             printable(&lane.lane),
             rate(Some(lane.per_s)),
             duration(lane.run_mean_ns as u64),
@@ -264,34 +341,67 @@ pub fn advice(analysis: &Analysis) -> Vec<String> {
             lane.limit,
             rate(Some(lane.capacity_per_s)),
             rate(Some(lane.wise_per_s)),
-            duration(lane.timeout_from_ns),
-            duration(lane.timeout_to_ns)
+            span(lane.timeout_from_ns, lane.timeout_to_ns)
         )
     });
     let downstreams = analysis.advice.downstreams.iter().map(|known| {
         let timeout = known.timeout_from_ns.zip(known.timeout_to_ns);
         let timeout = timeout.map_or_else(String::new, |(from, to)| {
-            format!("; timeout {} to {}", duration(from), duration(to))
+            format!("; timeout {}", span(from, to))
         });
+        let mean = known.mean_ns.map_or_else(String::new, |ns| {
+            format!(" x {}", duration(ns as u64))
+        });
+        let limit = match (known.pool, known.wise_per_s) {
+            (Some(pool), Some(wise)) if known.needed <= known.limit => format!(
+                " (pool {pool}); limit what calls it to {}, which can do {}/s",
+                known.limit,
+                rate(Some(wise))
+            ),
+            (Some(pool), Some(wise)) => format!(
+                ", {} with room, and its pool is {pool}: enlarge that, or limit what calls it to {} and stay below {}/s",
+                known.with_room,
+                known.limit,
+                rate(Some(wise))
+            ),
+            _ => format!(", {} with room", known.with_room),
+        };
         format!(
-            "downstream {}: {}/s, at most {} at once; limit what calls it to {}{timeout}",
+            "downstream {}: {}/s{mean} needs {} at once{limit}{timeout}",
             printable(&known.downstream),
             rate(Some(known.per_s)),
-            known.most_in_flight,
-            known.limit
+            known.needed
         )
     });
     lanes.chain(downstreams).collect()
 }
 
+fn span(from_ns: u64, to_ns: u64) -> String {
+    if from_ns == to_ns {
+        return duration(from_ns);
+    }
+    format!("{} to {}", duration(from_ns), duration(to_ns))
+}
+
 /// Where throughput was read, in words.
 pub fn source(analysis: &Analysis) -> String {
-    match &analysis.throughput.source {
+    let other = analysis
+        .throughput
+        .background
+        .map_or_else(String::new, |other| {
+            format!(
+                ", without the {}/s of other traffic (moves by {}/s)",
+                rate(Some(other.per_s)),
+                rate(Some(other.deviation_per_s))
+            )
+        });
+    let what = match &analysis.throughput.source {
         Source::Answers => "answers without error".to_owned(),
         Source::Requests => "requests that the service counted".to_owned(),
         Source::Lane(lane) => format!("jobs of lane {}", printable(lane)),
         Source::Jobs => "jobs of all lanes".to_owned(),
-    }
+    };
+    what + &other
 }
 
 /// The whole session; without its steps, where they have just been told one by one.
@@ -319,7 +429,7 @@ pub fn report(session: &Session, analysis: &Analysis, with_steps: bool) -> Strin
     for said in opinions(analysis) {
         line(&format!("  {said}"));
     }
-    let none = ["filled first: nothing filled".to_owned()];
+    let none = [nothing_filled(session).to_owned()];
     let filled = filled(analysis);
     let filled = if filled.is_empty() {
         &none[..]

@@ -80,7 +80,7 @@ impl Screen<'_> {
         let filled = text::filled(analysis);
         let filled = filled
             .first()
-            .map_or("filled first: nothing filled", String::as_str);
+            .map_or(text::nothing_filled(session), String::as_str);
         self.text(head, 2, &format!(" {filled}"), Tone::Plain, buf);
         let [left, right] = if plot.width >= 90 {
             Layout::horizontal([Constraint::Fill(3), Constraint::Fill(2)]).areas(plot)

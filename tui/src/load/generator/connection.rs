@@ -131,15 +131,16 @@ impl Pool {
     }
 }
 
-/// One request by itself, to learn whether anybody answers. An answer with a status of failure is an answer.
+/// One request by itself, to learn whether anybody answers. Returns the status where it is one of failure.
 ///
 /// # Errors
 ///
 /// Nobody does.
-pub async fn probe(target: &Arc<Target>, within: Duration) -> Result<(), SendError> {
+pub async fn probe(target: &Arc<Target>, within: Duration) -> Result<Option<u16>, SendError> {
     let pool = Pool::new(Arc::clone(target), within);
     match pool.exchange().await.outcome {
-        Err(SendError::Status(_)) | Ok(()) => Ok(()),
+        Ok(()) => Ok(None),
+        Err(SendError::Status(status)) => Ok(Some(status)),
         Err(error) => Err(error),
     }
 }

@@ -21,14 +21,17 @@ pub mod target;
 use std::{
     io,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     thread,
     time::{Duration, Instant},
 };
 
-use ax_wire::session::{Arrivals, Client};
+use ax_wire::{
+    LatencyHistogram,
+    session::{Arrivals, Client},
+};
 use tokio::{
     runtime::Builder,
     sync::{mpsc, oneshot},
@@ -87,8 +90,21 @@ pub struct Live {
     pub errors: AtomicU64,
     pub connect_errors: AtomicU64,
     pub dropped: AtomicU64,
+    /// Latency of what ended since somebody last took it.
+    latency: Mutex<LatencyHistogram>,
     /// Nobody wants the rest of the phase.
     stop: AtomicBool,
+}
+
+impl Live {
+    fn latency(&self) -> MutexGuard<'_, LatencyHistogram> {
+        self.latency.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the latency of what ended since the last time.
+    pub fn take_latency(&self) -> LatencyHistogram {
+        std::mem::take(&mut self.latency())
+    }
 }
 
 /// A running generator; its threads end with it.
@@ -142,7 +158,7 @@ impl Generator {
         self.live.stop.store(false, Relaxed);
         // A moment for every thread to take its order.
         let begin = Instant::now() + Duration::from_millis(5);
-        let begin_unix_ns = crate::event::now_unix_ns() + 5_000_000;
+        let first_unix_ns = crate::event::now_unix_ns() + 5_000_000;
         let run_in = RunIn::new(begin, phase.run_in);
         let mut parts = Vec::new();
         for worker in &self.workers {
@@ -170,7 +186,7 @@ impl Generator {
             .over()
             .unwrap_or(begin)
             .saturating_duration_since(begin);
-        let began_unix_ns = begin_unix_ns + ns(lasted);
+        let began_unix_ns = first_unix_ns + ns(lasted);
         Ok(Outcome {
             client: whole.into_client(began_unix_ns),
             began_unix_ns,
@@ -302,6 +318,8 @@ impl Worker {
             let answer = pool.exchange().await;
             let ended_at = Instant::now();
             live.in_flight.fetch_sub(1, Relaxed);
+            live.latency()
+                .record_ns(pace::between_ns(intended, ended_at));
             match &answer.outcome {
                 Ok(()) => live.answers.fetch_add(1, Relaxed),
                 Err(SendError::Connect(_)) => {

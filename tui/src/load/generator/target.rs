@@ -9,7 +9,7 @@ use std::{
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Uri,
-    uri::{PathAndQuery, Scheme},
+    uri::{Authority, PathAndQuery, Scheme},
 };
 use hyper::body::Bytes;
 use tokio_rustls::{
@@ -20,8 +20,11 @@ use tokio_rustls::{
     },
 };
 
+use crate::load::secrets::url_without_secrets;
+
 /// A request, and where it goes.
 pub struct Target {
+    /// As it may be kept and shown: what looks like a secret is taken out.
     pub url: String,
     pub authority: String,
     pub addresses: Box<[SocketAddr]>,
@@ -61,6 +64,12 @@ pub enum TargetError {
         "`{0}` has a user or a password in it, which would be kept: give them with --header 'Authorization: ..'"
     )]
     Credentials(String),
+    #[error(
+        "`{url}` names no port that there is: say one from 1 to 65535 after the colon, or none"
+    )]
+    NotAPort { url: String },
+    #[error("--ca is for https://: over http:// no certificate is looked at")]
+    CaWithoutTls,
     #[error("`{0}` is no method of HTTP")]
     NotAMethod(String),
     #[error("`{0}` is no header: say 'Name: value'")]
@@ -83,7 +92,7 @@ impl Wanted {
     ///
     /// [`TargetError`].
     pub async fn resolve(&self) -> Result<Target, TargetError> {
-        let not_a_url = || TargetError::NotAUrl(self.url.clone());
+        let not_a_url = || TargetError::NotAUrl(url_without_secrets(&self.url));
         let uri: Uri = self.url.parse().map_err(|_| not_a_url())?;
         let authority = uri.authority().ok_or_else(not_a_url)?;
         if authority.as_str().contains('@') {
@@ -95,9 +104,13 @@ impl Wanted {
             Some(scheme) if *scheme == Scheme::HTTPS => true,
             _ => return Err(not_a_url()),
         };
-        let port = authority
-            .port_u16()
-            .unwrap_or(if secure { 443 } else { 80 });
+        if self.ca.is_some() && !secure {
+            return Err(TargetError::CaWithoutTls);
+        }
+        let usual = if secure { 443 } else { 80 };
+        let port = port(authority, usual).ok_or_else(|| TargetError::NotAPort {
+            url: url_without_secrets(&self.url),
+        })?;
         let host = authority
             .host()
             .trim_start_matches('[')
@@ -105,7 +118,7 @@ impl Wanted {
         let addresses = self.addresses(host, port).await?;
         let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
         Ok(Target {
-            url: self.url.clone(),
+            url: url_without_secrets(&self.url),
             authority: authority.as_str().to_owned(),
             addresses,
             method: Method::from_bytes(self.method.to_ascii_uppercase().as_bytes())
@@ -193,6 +206,17 @@ impl Wanted {
     }
 }
 
+/// The port that an address names, or the usual one. `None`: what it names is no port, which must not become the usual one.
+fn port(authority: &Authority, usual: u16) -> Option<u16> {
+    let text = authority.as_str();
+    // The colons inside of brackets belong to the address.
+    let after = text.rfind(']').map_or(0, |bracket| bracket + 1);
+    match text[after..].rsplit_once(':') {
+        None => Some(usual),
+        Some((_, port)) => port.parse().ok().filter(|port| *port > 0),
+    }
+}
+
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TargetError> {
     let bad = |problem: String| TargetError::BadCa {
         path: path.to_owned(),
@@ -262,6 +286,12 @@ mod tests {
             ("ftp://127.0.0.1/", "say http://"),
             ("http://", "say http://"),
             ("http://me:geheim@127.0.0.1/", "--header"),
+            ("http://127.0.0.1:99999/?token=geheim", "no port"),
+            ("http://127.0.0.1:/", "no port"),
+            ("http://127.0.0.1:0/", "no port"),
+            ("http://localhost:80x/", "no port"),
+            ("http://[::1]:99999/", "no port"),
+            ("http://127.0.0.1/ ?token=geheim", "say http://"),
         ] {
             let said = problem(wanted(wrong)).await;
             assert!(
@@ -276,6 +306,13 @@ mod tests {
         })
         .await;
         assert!(said.contains("is no header"), "{said}");
+        let ca = Some(PathBuf::from("ca.pem"));
+        let said = problem(Wanted {
+            ca,
+            ..wanted("http://127.0.0.1")
+        })
+        .await;
+        assert!(said.contains("https://"), "{said}");
         let method = "G T".to_owned();
         let said = problem(Wanted {
             method,

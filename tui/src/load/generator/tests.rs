@@ -119,10 +119,8 @@ async fn each_kind_of_failure_is_told_apart() {
     let errors = run(&nobody, 100, LONG, 100.0).await.errors;
     assert_eq!(errors.connect_total, 20);
     assert!(probe(&target(&nobody).await, LONG).await.is_err());
-    assert!(
-        probe(&target(&busy).await, LONG).await.is_ok(),
-        "it answers"
-    );
+    let answered = probe(&target(&busy).await, LONG).await.expect("it answers");
+    assert_eq!(answered, Some(503));
 }
 
 /// An address of https at which plain HTTP is spoken.
