@@ -2,7 +2,7 @@
 //! of it, first and within a time, and what must not be said.
 //!
 //! `cargo test --release --test scenarios -- --nocapture` runs one seed of those that are marked `short`. `AX_FULL=1` runs
-//! all of them, each twice on each runtime; with `AX_BLESS=1` the table is kept in `tests/results/scenarios.tsv`.
+//! all of them, each fault twice on each runtime and the healthy loads once, for two minutes; with `AX_BLESS=1` the table is kept in `tests/results/scenarios.tsv`.
 //! `AX_SCENARIO=a,b` picks some, `AX_SEED=n` repeats the numbers of a run.
 
 #[path = "scenarios/capacity.rs"]
@@ -79,7 +79,6 @@ fn tasks(seed: u64) -> Vec<Task> {
         Some(named) => named.contains(scenario.name.as_str()),
         None => full() || scenario.short,
     };
-    let runs = if full() { 2 } else { 1 };
     let mut tasks = Vec::new();
     for scenario in Scenario::all(&folder()).into_iter().filter(picked) {
         // The numbers of a scenario do not depend on which others run.
@@ -90,6 +89,12 @@ fn tasks(seed: u64) -> Vec<Task> {
             scenario.load.flavors.clone()
         } else {
             vec![scenario.load.flavors[random.usize(..scenario.load.flavors.len())]]
+        };
+        // A service in which nothing is wrong is watched for minutes instead.
+        let runs = if full() && scenario.fault.is_some() {
+            2
+        } else {
+            1
         };
         for flavor in flavors {
             for _ in 0..runs {

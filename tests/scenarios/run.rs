@@ -233,7 +233,15 @@ impl Watch<'_> {
         let is_among = |ids: &[VerdictId]| at_s >= 0.0 && ids.contains(&verdict.id);
         let comes_before =
             is_among(&self.scenario.before) && (!is_first || self.outcome.verdict_after.is_none());
-        let follows = is_among(&self.scenario.beside) && !is_first;
+        // What an expected verdict says that it only looks so because of it, unless it is what that is confused with.
+        let explained = || {
+            let causes = view.diagnosis.verdicts.iter();
+            let causes = causes.filter(|cause| self.scenario.expect.contains(&cause.id));
+            let mut explained = causes.flat_map(|cause| &cause.explains);
+            explained.any(|it| it.id == verdict.id && it.subject == verdict.subject)
+                && !self.scenario.forbid.contains(&verdict.id)
+        };
+        let follows = !is_first && (is_among(&self.scenario.beside) || at_s >= 0.0 && explained());
         let known = |wrong: &Wrong| wrong.id == verdict.id && wrong.was_first == is_first;
         if !follows && !comes_before && !self.outcome.wrong.iter().any(known) {
             self.outcome.wrong.push(Wrong {
