@@ -118,13 +118,24 @@ impl Answers {
         let Ask {
             instance, question, ..
         } = open.ask;
+        self.learn(instance, question, answer.outcome, now_unix_ns);
+    }
+
+    /// Keeps an answer, in the place of the one of its kind.
+    pub fn learn(
+        &mut self,
+        instance: InstanceId,
+        question: Question,
+        outcome: Result<Answered, String>,
+        now_unix_ns: u64,
+    ) {
         let kind = discriminant(&question);
         self.known
             .retain(|known| discriminant(&known.question) != kind);
         self.known.push(Arc::new(Known {
             instance,
             question,
-            outcome: answer.outcome,
+            outcome,
             at_unix_ns: now_unix_ns,
         }));
     }

@@ -50,6 +50,9 @@ pub enum End {
     Unsuccessful(&'static str),
 }
 
+/// The word for the end of a job that its lane has not taken.
+pub const REFUSED: &str = "refused";
+
 impl Life {
     /// The first instant that is known.
     pub fn begin_unix_ns(&self) -> Option<u64> {
@@ -229,7 +232,7 @@ fn end(kind: RecordedKind) -> Option<End> {
         RecordedKind::Panicked => End::Unsuccessful("panicked"),
         RecordedKind::TimedOut => End::Unsuccessful("timed out"),
         RecordedKind::Cancelled => End::Unsuccessful("cancelled"),
-        RecordedKind::Rejected => End::Unsuccessful("refused"),
+        RecordedKind::Rejected => End::Unsuccessful(REFUSED),
         _ => return None,
     })
 }

@@ -101,10 +101,16 @@ pub fn suppressed(suppressed: &Suppressed, failed_in_service: u64) -> Option<Str
     .filter(|(total, _)| *total > 0)
     .map(|(total, what)| format!("{total} {what}"))
     .collect();
+    // A service does not say which of its two reasons it was.
+    let by_service = match suppressed.by_service_total {
+        0 => "",
+        _ => " (too soon after its start, or after the one before)",
+    };
     let reason = suppressed.last_reason.as_ref();
-    let reason = reason.map_or_else(String::new, |reason| {
-        format!(" (last: {})", printable(reason))
-    });
+    let reason = reason.map_or_else(
+        || by_service.to_owned(),
+        |reason| format!(" (last: {})", printable(reason)),
+    );
     (!parts.is_empty()).then(|| format!("not kept: {}{reason}", parts.join(", ")))
 }
 

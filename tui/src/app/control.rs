@@ -3,7 +3,7 @@
 use ax_wire::{
     control::{Action as Change, Control, Controlled, FEATURE, LaneRef},
     job::JobState,
-    view::LaneView,
+    view::{LaneView, ServiceState},
 };
 
 use super::{App, Request};
@@ -99,6 +99,12 @@ impl App {
         let Some(view) = self.view() else {
             return Some("no service is shown".to_owned());
         };
+        if view.summary.state != ServiceState::Live {
+            let name = printable(service_name(&view.summary.service));
+            return Some(format!(
+                "{name} is not heard: nothing can be changed of it now"
+            ));
+        }
         let allows = view.hello.features.iter().any(|feature| feature == FEATURE);
         (!allows).then(|| {
             format!(
@@ -361,5 +367,21 @@ mod tests {
             );
         }
         assert_eq!(press(&mut readonly, "c"), None);
+        let mut gone = app(true);
+        let mut world = gone.world.clone();
+        for service in &mut world.services {
+            service.state = ServiceState::Lost;
+        }
+        world.apply(crate::world::Update::Frame(ax_wire::ToViewer::Services(
+            ax_wire::view::Services {
+                services: world.services.clone(),
+                agent_dropped: world.agent_dropped,
+                file_problem: None,
+            },
+        )));
+        gone.take(world);
+        press(&mut gone, "P");
+        assert_eq!(gone.confirm, None);
+        assert!(note(&gone).contains("is not heard"), "{}", note(&gone));
     }
 }

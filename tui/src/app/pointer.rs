@@ -35,6 +35,12 @@ impl Drag {
 impl App {
     /// Takes a move of the mouse in. What comes back is to be done by whoever runs the app.
     pub fn point(&mut self, event: MouseEvent, now_unix_ns: u64) -> Option<Request> {
+        let request = self.pointed(event, now_unix_ns);
+        self.ask_file();
+        request
+    }
+
+    fn pointed(&mut self, event: MouseEvent, now_unix_ns: u64) -> Option<Request> {
         match event.kind {
             MouseEventKind::Down(MouseButton::Left) => {
                 self.click(event.column, event.row, now_unix_ns)

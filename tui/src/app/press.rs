@@ -15,6 +15,12 @@ use crate::{
 impl App {
     /// Takes a key in. What comes back is to be done by whoever runs the app.
     pub fn press(&mut self, event: &KeyEvent, now_unix_ns: u64) -> Option<Request> {
+        let request = self.pressed(event, now_unix_ns);
+        self.ask_file();
+        request
+    }
+
+    fn pressed(&mut self, event: &KeyEvent, now_unix_ns: u64) -> Option<Request> {
         if self.type_key(event) {
             return None;
         }
@@ -35,7 +41,7 @@ impl App {
             // What was begun is forgotten; the key may begin, or be, something by itself.
             Pressed::Nothing if self.begun.len() > 1 => {
                 self.begun.clear();
-                self.press(event, now_unix_ns)
+                self.pressed(event, now_unix_ns)
             }
             Pressed::Nothing => {
                 self.begun.clear();

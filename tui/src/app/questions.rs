@@ -36,6 +36,9 @@ use crate::{
 /// Longest query that can be typed.
 const MAX_QUERY_CHARS: usize = 200;
 
+/// Questions that follow from each other, with room to spare.
+const MOST_QUESTIONS: usize = 4;
+
 /// Rows that are asked for at a time.
 const PAGE: u32 = MAX_PAGE_ROWS as u32;
 
@@ -78,11 +81,35 @@ pub struct Looks {
 }
 
 impl App {
-    /// What the open screen wants to know, the most important first.
+    /// What an agent is to be asked, the most important first.
     pub fn wanted(&self) -> Vec<Question> {
-        if self.pace != Pace::Live {
-            return Vec::new();
+        match self.pace {
+            Pace::Live => self.questions(),
+            Pace::Frozen { .. } | Pace::Still => Vec::new(),
         }
+    }
+
+    /// Lets the snapshot file that is shown answer what the open screen wants to know.
+    pub(super) fn ask_file(&mut self) {
+        let (Some(opened), Some(instance)) = (self.opened.clone(), self.shown) else {
+            return;
+        };
+        // The answer to one question may lead to another: a list to the trace of its first row.
+        for _ in 0..MOST_QUESTIONS {
+            let questions = self.questions();
+            let known = |question: &Question| self.world.answers.find(instance, question).is_some();
+            let Some(question) = questions.into_iter().find(|question| !known(question)) else {
+                return;
+            };
+            let outcome = opened.answer(&question);
+            let now = self.world.now_unix_ns;
+            self.world.answers.learn(instance, question, outcome, now);
+            self.show(self.shown);
+        }
+    }
+
+    /// What the open screen wants to know, the most important first.
+    fn questions(&self) -> Vec<Question> {
         let trace = |trace: Option<TraceId>| trace.map(|trace| Question::Trace { trace });
         match self.mode {
             Mode::Jobs => self.histograms_question().into_iter().collect(),
@@ -108,9 +135,6 @@ impl App {
     /// Why there is no answer yet, in words.
     pub fn asking_words(&self) -> &'static str {
         match (&self.world.link, self.pace) {
-            (Link::File { .. }, _) if self.opened.is_some() => {
-                "a snapshot file is not asked: its jobs are on 0, its traces in ax-top report FILE"
-            }
             (Link::File { .. }, _) | (_, Pace::Still) => "a load session holds none of this",
             (Link::Recording { .. }, _) => {
                 "a recording holds the figures of each second, and none of this: a snapshot does"
@@ -419,9 +443,17 @@ impl App {
         })
     }
 
+    /// The wall time of a monotonic instant of the service.
+    fn unix_ns(&self, mono_ns: u64) -> u64 {
+        match (&self.opened, self.view()) {
+            (Some(opened), _) => opened.unix_ns(mono_ns),
+            (None, Some(view)) => view.hello.clock.to_unix_ns(mono_ns),
+            (None, None) => mono_ns,
+        }
+    }
+
     fn lives_of(&self, trace: &TraceView) -> Lives {
-        let clock = self.view().map(|view| view.hello.clock);
-        let unix_ns = |mono_ns| clock.map_or(mono_ns, |clock| clock.to_unix_ns(mono_ns));
+        let unix_ns = |mono_ns| self.unix_ns(mono_ns);
         let recorded = &trace.recorded;
         let mut lives = Lives::told(&recorded.events, &recorded.names, unix_ns);
         let at_unix_ns = unix_ns(recorded.at_mono_ns);
@@ -436,9 +468,7 @@ impl App {
         let lives = self.lives_of(trace).in_order();
         let lives: Vec<_> = lives.iter().collect();
         let stalls = self.view().map_or(&[][..], |view| &view.stalls);
-        let clock = self.view().map(|view| view.hello.clock);
-        let at = trace.recorded.at_mono_ns;
-        let now = clock.map_or(at, |clock| clock.to_unix_ns(at));
+        let now = self.unix_ns(trace.recorded.at_mono_ns);
         Waterfall::new(&lives, stalls, now)
     }
 

@@ -101,7 +101,7 @@ impl App {
     }
 
     /// A key may open one screen where a snapshot file is shown and another where none is.
-    fn meant(&self, action: Action) -> Action {
+    pub fn meant(&self, action: Action) -> Action {
         let Action::Open(mode) = action else {
             return action;
         };

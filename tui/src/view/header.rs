@@ -22,6 +22,8 @@ use crate::{
 /// Longest service name in the header.
 const NAME_WIDTH: usize = 30;
 
+const NO_AGENT: &str = "no agent";
+
 /// A piece of a line; those of the lowest `keep` go first when it gets narrow.
 pub(super) struct Part {
     pub text: String,
@@ -57,14 +59,16 @@ impl Screen<'_> {
             parts.push(part(format!("refused {refused}"), Tone::Warning, 5));
         }
         let link = match &app.world.link {
-            Link::Connecting { .. } => part("no agent", Tone::Quiet, 4),
-            Link::Attached { .. } => part("attached", Tone::Quiet, 4),
-            Link::Embedded { .. } => part("embedded", Tone::Quiet, 4),
-            Link::Recording { name } => part(
+            // Where a service is shown, that stands in the place of its state.
+            Link::Connecting { .. } if app.shown.is_some() => None,
+            Link::Connecting { .. } => Some(part(NO_AGENT, Tone::Quiet, 4)),
+            Link::Attached { .. } => Some(part("attached", Tone::Quiet, 4)),
+            Link::Embedded { .. } => Some(part("embedded", Tone::Quiet, 4)),
+            Link::Recording { name } => Some(part(
                 format!("recording {}", middle_cut(name, NAME_WIDTH)),
                 Tone::Quiet,
                 4,
-            ),
+            )),
             Link::File { name } => {
                 let name = middle_cut(name, NAME_WIDTH);
                 let what = if app.opened.is_some() {
@@ -72,10 +76,10 @@ impl Screen<'_> {
                 } else {
                     "load session"
                 };
-                part(format!("{what} {name}"), Tone::Warning, 9)
+                Some(part(format!("{what} {name}"), Tone::Warning, 9))
             }
         };
-        parts.push(link);
+        parts.extend(link);
         let room = self.tabs(&parts, area, buf);
         self.parts(&parts, room, buf);
     }
@@ -114,7 +118,11 @@ impl Screen<'_> {
                 format!(" since {heard}")
             }
         };
-        // Of a recording, the playback is what tells.
+        // Of a recording, the playback is what tells; without an agent nobody knows.
+        let (state, tone) = match world.link {
+            Link::Connecting { .. } => (NO_AGENT, Tone::Warning),
+            _ => (state, tone),
+        };
         if self.app.pace == Pace::Live && self.app.playback.is_none() {
             parts.push(part(format!("{state}{since}"), tone, 9));
         }

@@ -3,7 +3,12 @@
 use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::Screen;
-use crate::{app::App, keys::Binding, screens::Panel, theme::Tone};
+use crate::{
+    app::App,
+    keys::{Action, Binding},
+    screens::Panel,
+    theme::Tone,
+};
 
 /// What the figures mean, where their names do not say it all.
 const NOTES: &[&str] = &[
@@ -15,8 +20,13 @@ const NOTES: &[&str] = &[
     "- is unknown (some needs tokio_unstable); dropped: lost before this screen",
 ];
 
-fn line_of(binding: &Binding) -> String {
-    format!(" {:<18}{}", binding.label(), binding.help)
+fn line_of(binding: &Binding, app: &App) -> String {
+    // A key may open another screen where a snapshot file is shown.
+    let help = match app.meant(binding.action) {
+        Action::Open(mode) if binding.action != Action::Open(mode) => mode.page().help,
+        _ => binding.help,
+    };
+    format!(" {:<18}{help}", binding.label())
 }
 
 /// How many lines the page has.
@@ -36,7 +46,7 @@ impl Screen<'_> {
         let inner = self.panel(area, title, Some(Panel::Help), buf);
         let notes = NOTES.iter().map(|note| format!(" {note}"));
         let keys = self.app.keymap.bindings().iter();
-        let keys = keys.map(line_of);
+        let keys = keys.map(|binding| line_of(binding, self.app));
         for (row, line) in (0..).zip(keys.chain(notes).skip(first)) {
             self.text(inner, row, &line, Tone::Plain, buf);
         }
@@ -53,9 +63,22 @@ mod tests {
         for note in NOTES {
             assert!(width(note) < 79, "{note}");
         }
+        let live = App::new(None, jiff::tz::TimeZone::UTC);
+        let file = App::of_file(crate::opened::tests::fixture(), jiff::tz::TimeZone::UTC);
         for binding in crate::keys::bindings() {
-            let line = line_of(&binding);
-            assert!(width(&line) < 80, "{line}");
+            for app in [&live, &file] {
+                let line = line_of(&binding, app);
+                assert!(width(&line) < 80, "{line}");
+            }
         }
+        let stacks = |app: &App| {
+            let bindings = crate::keys::bindings();
+            let mut lines = bindings.iter().map(|binding| line_of(binding, app));
+            lines.any(|line| line.starts_with(" 9 ") && line.contains("stacks"))
+        };
+        assert!(
+            stacks(&file) && !stacks(&live),
+            "9 is another screen of a file"
+        );
     }
 }

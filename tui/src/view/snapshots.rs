@@ -118,5 +118,12 @@ impl Screen<'_> {
         let failed = view.dropped.snapshots_failed_total;
         let note = suppressed(&view.snapshots_suppressed, failed);
         self.history(Panel::Snapshots, note, area, buf);
+        if self.app.opened.is_some() && view.snapshots.is_empty() {
+            let words =
+                "the file tells of no other snapshot; `ax-top snapshots` lists those there are";
+            self.instead_of_rows(area, words, Tone::Quiet, buf);
+        } else if self.app.playback.is_some() && view.snapshots.is_empty() {
+            self.instead_of_rows(area, "there was no snapshot then", Tone::Quiet, buf);
+        }
     }
 }

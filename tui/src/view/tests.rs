@@ -4,6 +4,7 @@
 //! and column. Dim cells (headings, rules, axes) are left out of that list to keep it readable.
 
 mod asked;
+mod matrix;
 mod verdicts;
 
 use std::fmt::Write as _;
@@ -379,57 +380,6 @@ fn figures_of_what_is_lost_do_not_look_current() {
         .find(|row| row.starts_with(" api"));
     let api = api.expect("is shown");
     assert!(api.contains("431.0      -      -        -"), "{api}");
-}
-
-#[test]
-fn without_utf8_every_screen_keeps_its_shape_in_ascii() {
-    for mode in MODES {
-        let app = on(mode);
-        for (width, height) in SIZES {
-            let area = Rect::new(0, 0, width, height);
-            let mut ascii = Buffer::empty(area);
-            let screen = Screen::new(&app, Theme::with_colour(false), Glyphs::Ascii);
-            (&screen).render(area, &mut ascii);
-            let unicode = buffer(&app, width, height, false);
-            for (plain, drawn) in ascii.content().iter().zip(unicode.content()) {
-                let (plain, drawn) = (plain.symbol(), drawn.symbol());
-                assert!(plain.is_ascii(), "{mode:?} at {width}x{height}: {plain}");
-                assert!(
-                    plain != "?" || drawn == "?",
-                    "{mode:?} at {width}x{height}: {drawn}"
-                );
-                assert_eq!(
-                    plain == " ",
-                    drawn == " ",
-                    "{mode:?} at {width}x{height}: {drawn}"
-                );
-            }
-        }
-    }
-}
-
-#[test]
-fn colour_repeats_what_is_said_and_can_be_left_out() {
-    for mode in MODES {
-        let app = on(mode);
-        for (width, height) in SIZES {
-            let (colour, plain) = (
-                buffer(&app, width, height, true),
-                buffer(&app, width, height, false),
-            );
-            let mut coloured = 0;
-            for (with, without) in colour.content().iter().zip(plain.content()) {
-                assert_eq!(with.symbol(), without.symbol());
-                assert_eq!(with.modifier, without.modifier);
-                assert_eq!((without.fg, without.bg), (Color::Reset, Color::Reset));
-                coloured += usize::from(with.fg != Color::Reset);
-            }
-            assert!(
-                coloured > 0 || mode == Mode::Help,
-                "{mode:?} at {width}x{height}"
-            );
-        }
-    }
 }
 
 #[test]

@@ -208,13 +208,24 @@ impl Screen<'_> {
         self.text(at, 0, &note, tone, buf);
         let shown = focused.unwrap_or(Panel::FailedTraces);
         let title = match shown {
+            Panel::SlowTraces if self.app.opened.is_some() => {
+                "Slow: stuck, running long or with long polls"
+            }
+            Panel::RecentTraces if self.app.opened.is_some() => {
+                "Recent: all that the flight recorder held, newest first"
+            }
             Panel::SlowTraces => "Slow: the slowest of each type in 15 minutes",
             Panel::RecentTraces => "Recent: all that are kept, newest first",
             _ => "Failed: jobs without success, newest first",
         };
         self.list(shown, title, table, buf);
-        if !matches!(self.app.traces(), Some(Ok(_))) {
-            self.instead_of_rows(table, "", Tone::Quiet, buf);
+        match self.app.traces() {
+            Some(Ok(_)) if self.app.opened.is_some() && self.app.table(shown).count() == 0 => {
+                let words = "the file holds none of these; l and h lead to the other lists";
+                self.instead_of_rows(table, words, Tone::Quiet, buf);
+            }
+            Some(Ok(_)) => {}
+            _ => self.instead_of_rows(table, "", Tone::Quiet, buf),
         }
         let selected = self.app.table(shown).selected();
         let selected = selected.and_then(|trace| trace.parse().ok());

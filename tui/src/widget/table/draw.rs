@@ -61,10 +61,10 @@ impl<R> TableView<'_, R> {
             ..area
         };
         if self.state.count() == 0 && body.height > 0 {
-            let words = if self.rows.is_empty() {
-                self.table.empty
-            } else {
-                "no row holds to the filter; esc takes it away"
+            let words = match self.state.filter().unknown_column(self.table) {
+                _ if self.rows.is_empty() => self.table.empty.to_owned(),
+                Some(name) => format!("no column begins with `{name}`; esc takes the filter away"),
+                None => "no row holds to the filter; esc takes it away".to_owned(),
             };
             let quiet = self.theme.style(Tone::Quiet);
             buf.set_stringn(body.x + 1, body.y, words, usize::from(body.width), quiet);

@@ -8,7 +8,8 @@
 //!  wait>100ms          its figure is larger; also < >= <=; ns us ms s m h, or none: the figure as it stands
 //! ```
 //!
-//! Terms stand side by side and must all hold. A name that no column has is a word like any other.
+//! Terms stand side by side and must all hold. A name that no column has is a word like any other, and where no row holds it,
+//! is said. Where a row is known by the id of a trace, the whole id finds it, although its cell shows the beginning.
 
 use super::{Cell, Column, SortKey, Table};
 
@@ -85,6 +86,16 @@ impl Filter {
         self.terms.is_empty()
     }
 
+    /// The name in a comparison that is none of a column.
+    pub fn unknown_column<R>(&self, table: &Table<R>) -> Option<&str> {
+        let comparisons = self
+            .terms
+            .iter()
+            .filter_map(|term| term.comparison.as_ref());
+        let mut unknown = comparisons.filter(|comparison| comparison.column_of(table).is_none());
+        unknown.next().map(|comparison| comparison.column.as_str())
+    }
+
     /// Whether a row holds to it.
     pub fn matches<R>(&self, table: &Table<R>, row: &R) -> bool {
         let holds = |term: &Term| term.holds(table, row) != term.inverse;
@@ -113,10 +124,18 @@ impl Term {
             Some(comparison.holds(&(column.cell)(row), &(column.sort)(row)))
         });
         compared.unwrap_or_else(|| {
+            if is_trace(&self.word) && (table.row_key)(row).starts_with(&self.word) {
+                return true;
+            }
             let mut cells = table.columns.iter().map(|column| (column.cell)(row));
             cells.any(|cell| cell.text.to_lowercase().contains(&self.word))
         })
     }
+}
+
+/// Whether it is the id of a trace, or more of one than a cell shows.
+fn is_trace(word: &str) -> bool {
+    word.len() > 16 && word.chars().all(|c| c.is_ascii_hexdigit())
 }
 
 impl Comparison {

@@ -283,3 +283,33 @@ fn the_first_of_what_was_asked_for_is_selected_until_somebody_moves() {
     state.sync(&asked, &[("c", None), ("b", None)]);
     assert_eq!(state.selected().map(String::as_str), Some("c"));
 }
+
+#[test]
+fn a_name_that_no_column_has_is_said_where_nothing_is_found() {
+    let rows = [
+        ("b", Some(1)),
+        ("0af7651916cd43dd8448eb211c80319c", Some(9)),
+    ];
+    let mut state = TableState::default();
+    state.set_filter(Filter::parse("wiat>5"));
+    state.sync(&TABLE, &rows);
+    let area = Rect::new(0, 0, WIDE, 3);
+    let mut buffer = Buffer::empty(area);
+    let view = TableView {
+        table: &TABLE,
+        rows: &rows,
+        state: &state,
+        focused: true,
+        theme: Theme::with_colour(false),
+    };
+    view.draw(area, &mut buffer);
+    let line: String = (0..WIDE).map(|x| buffer[(x, 1)].symbol()).collect();
+    assert!(line.contains("no column begins with `wiat`"), "{line}");
+    let cut = Table {
+        columns: &[MS],
+        ..TABLE
+    };
+    state.set_filter(Filter::parse("0AF7651916CD43DD8448EB211C80319C"));
+    state.sync(&cut, &rows);
+    assert_eq!(state.count(), 1, "its cells do not show it");
+}
