@@ -7,19 +7,22 @@ use std::{
     time::Duration,
 };
 
-use ax_wire::session::{CommandRun, Load};
+use ax_wire::session::{CommandRun, End, EndKind, Load};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
     process::{Child, Command},
 };
 
-use super::secrets::without_secrets;
+use super::{ends::end, secrets::without_secrets};
 
 /// How much of each of its outputs is kept: the end, where tools print their summary.
 const KEPT_BYTES: usize = 64 * 1024;
 
 /// How long it may take to end once it was told to.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// How much longer than it was to a command may take at least, before it counts as hung.
+const OVERDUE: Duration = Duration::from_secs(30);
 
 /// Whether a command line has a place for a step's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,11 +46,27 @@ impl Placeholder {
     }
 }
 
-/// Whether a command line has a place for how long a step lasts.
-pub fn takes_seconds(arguments: &[String]) -> bool {
-    arguments
+/// How long a command may take. One that was told for how long has a time of its own, and beyond twice that hangs; any
+/// other may take as long as it likes.
+pub fn longest(arguments: &[String], length: Duration) -> Duration {
+    let told = arguments
         .iter()
-        .any(|argument| argument.contains("{seconds}"))
+        .any(|argument| argument.contains("{seconds}"));
+    if told {
+        length + length.max(OVERDUE)
+    } else {
+        Duration::from_secs(u64::from(u32::MAX))
+    }
+}
+
+/// Why it was stopped, then.
+pub fn overdue(length: Duration, longest: Duration) -> End {
+    let why = format!(
+        "it was to take {} s and had not ended after {} s, so it was stopped",
+        length.as_secs(),
+        longest.as_secs()
+    );
+    end(EndKind::CommandFailed, why)
 }
 
 /// The command line of one step.

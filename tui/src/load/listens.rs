@@ -3,7 +3,7 @@
 //!
 //! The kernel lists the listening sockets of this network namespace by inode, and a process has them among its files.
 
-use std::{fs, io, net::SocketAddr};
+use std::{fmt::Write as _, fs, io, net::SocketAddr};
 
 use ax_wire::view::ServiceView;
 
@@ -98,10 +98,12 @@ fn hex_mapped(address: &SocketAddr) -> String {
 }
 
 fn words(bytes: &[u8]) -> String {
-    let words = bytes.as_chunks::<4>().0.iter();
-    words
-        .map(|word| format!("{:08X}", u32::from_ne_bytes(*word)))
-        .collect()
+    let mut text = String::new();
+    for word in bytes.as_chunks::<4>().0 {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{:08X}", u32::from_ne_bytes(*word));
+    }
+    text
 }
 
 /// Inodes of the sockets that a process has open.

@@ -14,6 +14,7 @@
 pub mod abort;
 pub mod command;
 mod ends;
+mod first;
 pub mod generator;
 pub mod listens;
 mod outside;

@@ -16,8 +16,9 @@ use tokio::{
 
 use super::{
     abort::{Abort, Recent},
-    command::{Running, filled, takes_seconds},
+    command::{Running, filled, longest, overdue},
     ends::{end, failure_of, gone, interrupted, warnings},
+    first::first_answers,
     generator::{self, Generator, Phase, target::Target},
     outside::Outside,
     progress::Progress,
@@ -40,9 +41,6 @@ const SETTLE_WITHIN: Duration = Duration::from_secs(20);
 
 /// How long the service may take to put a delay on a downstream.
 const ORDER_WITHIN: Duration = Duration::from_secs(5);
-
-/// How much longer than it was to a command may take at least, before it counts as hung.
-const GRACE: Duration = Duration::from_secs(30);
 
 /// How often thresholds are looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -307,6 +305,7 @@ impl Runner {
             ));
         };
         let length = Duration::from_nanos(self.session.plan.step_ns);
+        let longest = longest(arguments, length);
         let arguments = filled(arguments, load, length);
         let began = now_unix_ns();
         let mut running = match Running::start(&arguments) {
@@ -320,7 +319,6 @@ impl Runner {
             }
         };
         let end_early = Notify::new();
-        let longest = longest(&self.source, length);
         let work = async {
             let stopped = tokio::select! {
                 exit = running.ended() => { exit?; None }
@@ -463,53 +461,6 @@ async fn order(inside: &mut Option<Inside>, downstream: &str, delay_ns: u64) -> 
     };
     let answered = timeout(ORDER_WITHIN, answered).await;
     answered.unwrap_or_else(|_| Err("the service does not answer".to_owned()))
-}
-
-/// How long a command may take. One that was told for how long has a time of its own, and beyond twice that hangs; any
-/// other may take as long as it likes.
-fn longest(source: &Source, length: Duration) -> Duration {
-    match source {
-        Source::Command(arguments) if takes_seconds(arguments) => length + length.max(GRACE),
-        Source::Command(_) | Source::Http { .. } => Duration::from_secs(u64::from(u32::MAX)),
-    }
-}
-
-fn overdue(length: Duration, longest: Duration) -> End {
-    let why = format!(
-        "it was to take {} s and had not ended after {} s, so it was stopped",
-        length.as_secs(),
-        longest.as_secs()
-    );
-    end(EndKind::CommandFailed, why)
-}
-
-/// Why no load is made: nobody answers, or only failures are answered and so many may not be. A failure alone may be a
-/// hiccup.
-async fn first_answers(
-    target: &Arc<Target>,
-    settings: &generator::Settings,
-    most_errors: Option<f64>,
-) -> Option<End> {
-    const TRIES: usize = 3;
-    let mut status = 0;
-    for _ in 0..TRIES {
-        match generator::probe(target, settings.timeout).await {
-            Ok(None) => return None,
-            Ok(Some(failure)) => status = failure,
-            Err(problem) => {
-                let why = format!("nothing answers at {}: {problem}", target.url);
-                return Some(end(EndKind::Unreachable, why));
-            }
-        }
-    }
-    let refused = most_errors.is_some_and(|most| most < 1.0);
-    refused.then(|| {
-        let why = format!(
-            "{} {} is answered with status {status}: look at the path, --method, --header and --body. To load it all the same: --errors 100%",
-            target.method, target.url
-        );
-        end(EndKind::Refused, why)
-    })
 }
 
 fn empty_step(number: u32, load: Load, began_unix_ns: u64, ended_unix_ns: u64) -> Step {

@@ -271,7 +271,7 @@ mod tests {
         assert!(matches!(choose(&[Listens::No], false), Choice::Nobody(why)
             if why.contains("none of the connected services listens at 127.0.0.1:8080 (there are: one (pid 1))")));
         assert!(
-            matches!(choose(&[unknown.clone()], false), Choice::Nobody(why)
+            matches!(choose(std::slice::from_ref(&unknown), false), Choice::Nobody(why)
             if why.contains("cannot be known (no rights)"))
         );
         assert!(
@@ -286,9 +286,9 @@ mod tests {
         let nowhere = |count| {
             let mut candidates = candidates(&[Listens::No, Listens::No]);
             candidates.truncate(count);
-            candidates
-                .iter_mut()
-                .for_each(|candidate| candidate.listens = None);
+            for candidate in &mut candidates {
+                candidate.listens = None;
+            }
             choose(&candidates, None, false)
         };
         assert_eq!(nowhere(1), Choice::Join(0, None));
