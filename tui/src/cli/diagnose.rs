@@ -13,6 +13,7 @@ use crate::{
     client::Sockets,
     format::{age, printable, service_name},
     headline::{self, Severity},
+    opened::Opened,
     verdict,
     world::World,
 };
@@ -47,28 +48,25 @@ enum Source {
 
 /// Runs the command.
 pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let path = Path::new(&arguments.of);
-    if path.is_file() {
-        let opened = file::open(path)?;
-        let diagnosis = ax_agent::diagnosis::of_snapshot(&opened.snapshot);
-        let mut view = opened.view.clone();
-        view.diagnosis = diagnosis;
-        if opened.snapshot.view.is_none() {
-            eprintln!(
-                "ax-top: the service wrote this file itself, of one instant: what needs a history to tell is not told"
-            );
-        }
-        return tell(&view, view.at_unix_ns, Source::File, arguments.json);
-    }
+    let not_taken = match of_file(&arguments.of)? {
+        Of::Snapshot(opened) => return tell_file(&opened, arguments.json),
+        Of::Service { not_taken } => not_taken,
+    };
     let mut session = Session::start(Sockets::from_env());
     let wanted = Some(arguments.of.as_str());
     session.wait(|world| diagnosed(world, wanted)).await?;
-    let found = session.wanted(wanted).map_err(|failure| match failure {
-        Failure::Unknown(text) if arguments.of.contains('/') => {
-            Failure::Unknown(format!("there is no file {}, and {text}", arguments.of))
+    let found = match session.wanted(wanted) {
+        Ok(found) => found,
+        Err(failure) => {
+            return Err(match (not_taken, failure) {
+                (Some(why), _) => why,
+                (None, Failure::Unknown(text)) if is_path(&arguments.of) => Failure::Unknown(
+                    format!("there is no file {}, and {text}", printable(&arguments.of)),
+                ),
+                (None, other) => other,
+            });
         }
-        other => other,
-    })?;
+    };
     let world = &session.world;
     let views = || {
         found
@@ -88,6 +86,56 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
             printable(&arguments.of)
         )))
     }
+}
+
+/// What is to be diagnosed.
+enum Of {
+    Snapshot(Box<Opened>),
+    Service {
+        /// A file has that name and is no snapshot, such as the program of the service.
+        not_taken: Option<Failure>,
+    },
+}
+
+/// Whether it can hardly be the name of a service.
+fn is_path(of: &str) -> bool {
+    of.contains('/') || Path::new(of).extension().is_some_and(|end| end == "json")
+}
+
+/// The snapshot in the file of this name, if there is one.
+///
+/// # Errors
+///
+/// It is the path of something else.
+fn of_file(of: &str) -> Result<Of, Failure> {
+    let path = Path::new(of);
+    if path.is_file() {
+        return match file::open(path) {
+            Ok(opened) => Ok(Of::Snapshot(Box::new(opened))),
+            Err(why) if is_path(of) => Err(why),
+            why => Ok(Of::Service {
+                not_taken: why.err(),
+            }),
+        };
+    }
+    if is_path(of) && path.exists() {
+        return Err(Failure::BadData(format!(
+            "{} is no regular file; name the file of a snapshot (ax-top snapshots lists them)",
+            printable(of)
+        )));
+    }
+    Ok(Of::Service { not_taken: None })
+}
+
+fn tell_file(opened: &Opened, json: bool) -> Result<(), Failure> {
+    let mut view = opened.view.clone();
+    view.diagnosis = ax_agent::diagnosis::of_snapshot(&opened.snapshot);
+    if opened.snapshot.view.is_none() {
+        eprintln!(
+            "ax-top: the service wrote this file itself, of one instant: what needs a history to tell is not told"
+        );
+    }
+    tell(&view, view.at_unix_ns, Source::File, json)
 }
 
 fn diagnosed(world: &World, wanted: Option<&str>) -> bool {
@@ -200,6 +248,30 @@ mod tests {
             fixture::NOW_UNIX_NS,
             Source::Agent
         ));
+    }
+
+    /// The program of a service has its name, and may lie in the folder where somebody asks for the service.
+    #[test]
+    fn a_file_that_is_no_snapshot_may_have_the_name_of_a_service() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let named = |name: &str| folder.path().join(name).display().to_string();
+        let refused = |of: &str| match of_file(of) {
+            Err(Failure::BadData(why)) => why,
+            _ => panic!("{of} is taken"),
+        };
+        let path = named("checkout");
+        std::fs::write(&path, "ELF").expect("is written");
+        let why = refused(&path);
+        assert!(why.contains("is not a snapshot of ax"), "{why}");
+        let why = refused(&named("."));
+        assert!(why.contains("is no regular file"), "{why}");
+        // Without a path it is a service that is asked for; this one lies in the folder that tests run in.
+        let bare = of_file("Cargo.toml").expect("may be a service");
+        assert!(matches!(bare, Of::Service { not_taken: Some(_) }));
+        let bare = of_file("checkout").expect("may be a service");
+        assert!(matches!(bare, Of::Service { not_taken: None }));
+        let missing = of_file(&named("none.json")).expect("is looked for among services");
+        assert!(matches!(missing, Of::Service { not_taken: None }));
     }
 
     #[test]
