@@ -125,7 +125,7 @@ pub fn of_world(world: &World, shown: Option<InstanceId>) -> Vec<Headline> {
 }
 
 /// That the rules which somebody wrote are not in force.
-fn of_file(world: &World) -> Option<Headline> {
+pub fn of_file(world: &World) -> Option<Headline> {
     let problem = world.file_problem.as_ref()?;
     let mut lines = problem.lines();
     let first = printable(lines.next().unwrap_or_default());

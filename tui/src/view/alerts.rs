@@ -14,6 +14,7 @@ use ratatui::{
 use super::{Screen, overview::table_rows, verdicts::VERDICTS};
 use crate::{
     format::{age, maybe_time_of_day, printable, time_of_day},
+    headline,
     list::Detail,
     screens::Panel,
     theme::Tone,
@@ -161,7 +162,9 @@ impl Screen<'_> {
         if evidence.height > 0 {
             self.verdict_evidence(evidence, buf);
         }
-        self.history(Panel::Alerts, None, alerts, buf);
+        // The banner may have worse to say; here it stands beside the alerts that are not those of the file.
+        let note = headline::of_file(&self.app.world).map(|said| said.sentence);
+        self.history(Panel::Alerts, note, alerts, buf);
     }
 }
 

@@ -28,3 +28,19 @@ fn verdicts_with_their_evidence() {
     let app = showing(fixture::diagnosed(), Mode::Alerts);
     insta::assert_snapshot!(in_colour(&app, &[(80, 24), (120, 40)]));
 }
+
+/// Alerts of rules that are not those of the file are shown with that, whatever the banner says.
+#[test]
+fn beside_the_alerts_stands_that_the_file_is_not_in_force() {
+    let mut world = fixture::world(vec![fixture::diagnosed()]);
+    world.file_problem = Some("agent.toml:3:1: unknown key `treshold`".to_owned());
+    let mut app = app(world);
+    app.mode = Mode::Alerts;
+    for (width, height) in [(80, 24), (120, 40)] {
+        let text = drawn(&app, width, height);
+        let told = text
+            .lines()
+            .filter(|line| line.contains("are not those of its file"));
+        assert_eq!(told.count(), 1, "{text}");
+    }
+}
