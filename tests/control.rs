@@ -1,17 +1,18 @@
-//! Live control (F97), end to end: a viewer's order goes through a real agent to the demo service in another process, and
-//! shows in its figures.
+//! Live control (F97), end to end: a viewer's order, and that of a hand at the dashboard, goes through a real agent to the
+//! demo service in another process, and shows in its figures.
 
 mod support;
 
 use std::{process::Stdio, time::Instant};
 
+use ax_probe::Probe;
 use ax_wire::{
     InstanceId, JobId, ToAgent, ToViewer,
     control::{Action, Control, FEATURE, LaneRef},
     mark::MarkKind,
     view::{LaneView, ServiceView},
 };
-use support::{Guarded, PATIENCE, PrivateAgent, Viewer, ax_top};
+use support::{Guarded, PATIENCE, PrivateAgent, Viewer, ax_top, terminal::Terminal};
 
 /// A viewer that gives orders and awaits their outcome.
 struct Person {
@@ -125,4 +126,123 @@ fn a_running_service_is_paused_resized_and_delayed_from_a_viewer() {
         let why = person.order(refused.clone()).expect_err("impossible");
         println!("{refused}: {why}");
     }
+}
+
+/// What will happen is said, a `n` does nothing, and a `y` does it: to a lane and to a job.
+#[test]
+fn a_lane_and_a_job_are_changed_at_the_dashboard_once_somebody_says_yes() {
+    let mut terminal = Terminal::demo(120, 40);
+    terminal.shows(&["live", "send_push", "run/limit"]);
+    terminal.press("2");
+    terminal.shows(&["[2 Lanes"]);
+    terminal.press("/lane=push\r");
+    terminal.shows(&["/lane=push 1 of "]);
+
+    let pause = [
+        "pause lane push of demo?",
+        "it begins no job until it is resumed",
+    ];
+    terminal.press("P");
+    terminal.shows(&pause);
+    terminal.shows(&["y yes, any other key no"]);
+    terminal.press("n");
+    terminal.shows(&["not done"]);
+    // Were it paused, it would be asked whether it is to be resumed.
+    terminal.press("P");
+    terminal.shows(&pause);
+    terminal.press("y");
+    terminal.shows(&["lane push is paused"]);
+    terminal.shows(&[" PAUSE"]);
+
+    // Its jobs are queued now, so that one can be caught.
+    terminal.press("3");
+    terminal.shows(&["[3 Jobs"]);
+    terminal.press("/");
+    terminal.shows(&[" / █"]);
+    terminal.press("lane=push state=ready\r");
+    let text = terminal.becomes("a job that is queued", |text| {
+        text.contains(" that match; ") && queued(text).is_some()
+    });
+    println!("{text}");
+    terminal.press("x");
+    let text = terminal.shows(&["cancel job ", "it is queued.", "y yes, any other key no"]);
+    let (_, rest) = text.split_once("cancel job ").expect("asks");
+    let id: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    terminal.press("y");
+    terminal.shows(&[
+        &format!("job {id} of lane push, which was "),
+        "is cancelled",
+    ]);
+    terminal.press("/");
+    terminal.press(&format!("\x15#{id} state=live\r"));
+    terminal.shows(&["none of "]);
+
+    terminal.press("2");
+    terminal.shows(&["[2 Lanes"]);
+    terminal.press("P");
+    terminal.shows(&["resume lane push of demo? its ", " at a time"]);
+    terminal.press("y");
+    terminal.shows(&["lane push goes on"]);
+    terminal.becomes("the lane to go on", |text| !text.contains(" PAUSE"));
+    terminal.press("R");
+    terminal.shows(&[":resize "]);
+    terminal.press("\x15resize 0\r");
+    terminal.shows(&["a limit is 1 or more"]);
+    terminal.press("R");
+    terminal.shows(&[":resize "]);
+    terminal.press("\x15resize 3\r");
+    terminal.shows(&["resize lane push to 3 of demo? from "]);
+    terminal.press("y");
+    terminal.shows(&["-> 3"]);
+    terminal.shows(&["/3 "]);
+    terminal.press("q");
+    assert!(terminal.ends_in_order().success());
+}
+
+/// The number of a job that is queued, on the screen of jobs.
+fn queued(text: &str) -> Option<&str> {
+    let row = text.lines().find(|line| line.contains(" ready "))?;
+    row.split('#').nth(1)?.split_whitespace().next()
+}
+
+#[test]
+fn a_dashboard_that_only_reads_asks_for_nothing_and_says_so() {
+    let mut terminal = Terminal::start(&["--readonly".as_ref(), "demo".as_ref()], 100, 30);
+    terminal.shows(&["live", "run/limit"]);
+    for key in ["P", "R", "x", "t", "c"] {
+        // Another screen between them takes the words away.
+        terminal.press("2");
+        terminal.becomes("no words of before", |text| !text.contains("--readonly"));
+        terminal.press(key);
+        let text = terminal.shows(&["nothing is asked of the service", "--readonly"]);
+        assert!(!text.contains("y yes"), "{text}");
+    }
+    terminal.press("q");
+    assert!(terminal.ends_in_order().success());
+}
+
+#[test]
+fn a_service_that_does_not_allow_it_is_not_asked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("ax/agent.sock");
+    let mut terminal = Terminal::start_with(&[], &[("AX_SOCKET", socket.as_os_str())], 100, 30);
+    terminal.shows(&["This ax-top listens on"]);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let probe = runtime.block_on(async {
+        Probe::builder("look-only")
+            .socket(&socket)
+            .install()
+            .expect("a runtime")
+    });
+    terminal.shows(&["look-only", "live", "Now"]);
+    terminal.press("P");
+    let text = terminal.shows(&["look-only does not allow it", "allow_control(true)"]);
+    assert!(!text.contains("y yes"), "{text}");
+    drop(probe);
+    terminal.press("q");
+    assert!(terminal.ends_in_order().success());
 }

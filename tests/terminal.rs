@@ -46,6 +46,32 @@ fn keys_arrive_a_stall_is_named_and_q_gives_the_terminal_back() {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     terminal.shows(&["CRITICAL", "fault_block"]);
 
+    // Its snapshot is listed with its culprit. Where the machine was so late before that one was taken within the minute,
+    // it is not kept, and that is said with who held it back.
+    terminal.press("8");
+    let listed = |text: &str| {
+        let mut rows = text.lines().skip_while(|line| !line.contains("Snapshots "));
+        rows.any(|row| row.contains("fault_block") && row.contains(".json"))
+    };
+    let held_back = |text: &str| {
+        let told = text.lines().find(|line| line.contains("not kept: "));
+        told.is_some_and(|told| told.contains(" held back by the service"))
+    };
+    let text = terminal.becomes("the snapshot of the stall, or why there is none", |text| {
+        listed(text) || held_back(text)
+    });
+    if listed(&text) {
+        terminal.press("G");
+        terminal.press("gg");
+        terminal.shows(&["stall", "/snapshots/"]);
+    } else {
+        println!("held back:\n{text}");
+        assert!(
+            text.contains("too soon after its start"),
+            "no reason:\n{text}"
+        );
+    }
+
     terminal.press("q");
     assert!(terminal.ends_in_order().success());
 }
@@ -70,6 +96,13 @@ fn a_snapshot_is_browsed() {
     ]);
     terminal.press("2");
     terminal.shows(&["[2 Lanes", "GET /rate", "partner"]);
+    // The stack leads to the function that blocked, and what ran and waited is listed.
+    terminal.press("9");
+    terminal.shows(&["[9 Stacks", "fault_block", "demo/src/fault.rs"]);
+    terminal.press("0");
+    terminal.shows(&["[0 ", "fault_block"]);
+    terminal.press("c");
+    terminal.shows(&["a snapshot file stands still"]);
     terminal.press("q");
     assert!(terminal.ends_in_order().success());
 }

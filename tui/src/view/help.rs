@@ -63,10 +63,10 @@ mod tests {
         for note in NOTES {
             assert!(width(note) < 79, "{note}");
         }
-        let live = App::new(None, jiff::tz::TimeZone::UTC);
+        let of_agent = App::new(None, jiff::tz::TimeZone::UTC);
         let file = App::of_file(crate::opened::tests::fixture(), jiff::tz::TimeZone::UTC);
         for binding in crate::keys::bindings() {
-            for app in [&live, &file] {
+            for app in [&of_agent, &file] {
                 let line = line_of(&binding, app);
                 assert!(width(&line) < 80, "{line}");
             }
@@ -77,7 +77,7 @@ mod tests {
             lines.any(|line| line.starts_with(" 9 ") && line.contains("stacks"))
         };
         assert!(
-            stacks(&file) && !stacks(&live),
+            stacks(&file) && !stacks(&of_agent),
             "9 is another screen of a file"
         );
     }
