@@ -51,7 +51,7 @@ fn with_the_day(case: &Case<'_>) -> Vec<Evidence> {
             needed_min,
         } => vec![
             count(
-                "nothing is known of the same hour a day before; minutes of figures so far",
+                "too few minutes of figures to compare with the same hour a day before",
                 watched_min,
             )
             .against(needed_min as f64),
@@ -61,7 +61,7 @@ fn with_the_day(case: &Case<'_>) -> Vec<Evidence> {
             needed_min,
         } => vec![
             count(
-                "too little is known of the same hour a day before; minutes of it seen",
+                "too few minutes seen of the same hour a day before",
                 known_min,
             )
             .against(needed_min as f64),

@@ -70,7 +70,7 @@ fn a_day_before_the_agent_came_is_unknown() {
     let unknown = told(&scene);
     assert_eq!(unknown.len(), 1, "{unknown:?}");
     assert!(
-        unknown[0].what.starts_with("nothing is known"),
+        unknown[0].what.starts_with("too few minutes of figures"),
         "{unknown:?}"
     );
     let figures = (unknown[0].value, unknown[0].against);
@@ -83,7 +83,7 @@ fn a_day_before_the_agent_came_is_unknown() {
     let unseen = told(&scene);
     assert_eq!(unseen.len(), 1, "{unseen:?}");
     assert!(
-        unseen[0].what.starts_with("too little is known"),
+        unseen[0].what.starts_with("too few minutes seen"),
         "{unseen:?}"
     );
     assert!(unseen[0].value < 8.0, "{unseen:?}");
