@@ -4,10 +4,7 @@
 mod scatter;
 
 use ax_agent::load::{Analysis, Judgement};
-use ax_wire::{
-    LatencyHistogram,
-    session::{EndKind, Session},
-};
+use ax_wire::session::{EndKind, ServiceSecond, Session, Slice, Step};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::text;
@@ -100,18 +97,24 @@ fn list(title: &str, said: &[String], none: &str) -> Markup {
 
 /// The figures over time, step after step.
 fn series(session: &Session) -> Markup {
-    let seconds = || session.steps.iter().flat_map(|step| &step.service);
-    let slices = || {
-        let clients = session.steps.iter().filter_map(|step| step.client.as_ref());
-        clients.flat_map(|client| &client.slices)
-    };
-    let of_service =
-        |name, value: &dyn Fn(&ax_wire::session::ServiceSecond) -> Option<f64>| Series {
-            name,
-            points: seconds()
+    let of_service = |name, value: &dyn Fn(&ServiceSecond) -> Option<f64>| Series {
+        name,
+        points: by_step(session, |step| {
+            let seconds = step.service.iter();
+            seconds
                 .map(|second| (second.at_unix_ns, value(second)))
-                .collect(),
-        };
+                .collect()
+        }),
+    };
+    let of_client = |name, value: &dyn Fn(&Slice) -> Option<f64>| Series {
+        name,
+        points: by_step(session, |step| {
+            let slices = step.client.iter().flat_map(|client| &client.slices);
+            slices
+                .map(|slice| (slice.at_unix_ns, value(slice)))
+                .collect()
+        }),
+    };
     let lag = of_service("largest", &|second| {
         second.lag_ns.iter().max().map(|ns| *ns as f64 / NS_PER_MS)
     });
@@ -123,28 +126,12 @@ fn series(session: &Session) -> Markup {
     });
     let cpus = of_service("CPUs", &|second| second.cpus_used);
     let per_s = |count: u64, length_ns: u64| Some(count as f64 * 1e9 / length_ns.max(1) as f64);
-    let achieved = Series {
-        name: "achieved",
-        points: slices()
-            .map(|slice| (slice.at_unix_ns, per_s(slice.achieved, slice.length_ns)))
-            .collect(),
-    };
-    let errors = Series {
-        name: "errors",
-        points: slices()
-            .map(|slice| (slice.at_unix_ns, per_s(slice.errors, slice.length_ns)))
-            .collect(),
-    };
-    let p99 = |latency: &Option<LatencyHistogram>| {
-        let ns = latency.as_ref()?.quantile_ns(0.99)?;
+    let achieved = of_client("achieved", &|slice| per_s(slice.achieved, slice.length_ns));
+    let errors = of_client("errors", &|slice| per_s(slice.errors, slice.length_ns));
+    let latency = of_client("p99", &|slice| {
+        let ns = slice.latency.as_ref()?.quantile_ns(0.99)?;
         Some(ns as f64 / NS_PER_MS)
-    };
-    let latency = Series {
-        name: "p99",
-        points: slices()
-            .map(|slice| (slice.at_unix_ns, p99(&slice.latency)))
-            .collect(),
-    };
+    });
     let chart = |title, scale, series, thresholds| Chart {
         title,
         scale,
@@ -187,9 +174,32 @@ fn series(session: &Session) -> Markup {
             Vec::new(),
         ),
     ];
+    let begins: Vec<_> = session
+        .steps
+        .iter()
+        .map(|step| (step.began_unix_ns, step.number.to_string()))
+        .collect();
     html! {
-        @for chart in drawn.iter().filter_map(Chart::draw) { (chart) }
+        p.quiet { "Each upright line begins a step, whose number stands at it." }
+        @for chart in drawn.iter().filter_map(|chart| chart.draw_marked(&begins)) { (chart) }
     }
+}
+
+/// The points of each step, and a gap after it: nothing is known of the time between two.
+fn by_step(
+    session: &Session,
+    points: impl Fn(&Step) -> Vec<(u64, Option<f64>)>,
+) -> Vec<(u64, Option<f64>)> {
+    let steps = session.steps.iter();
+    steps
+        .flat_map(|step| {
+            let mut own = points(step);
+            if let Some((last, _)) = own.last() {
+                own.push((*last, None));
+            }
+            own
+        })
+        .collect()
 }
 
 fn steps(analysis: &Analysis) -> Markup {
@@ -220,11 +230,11 @@ fn steps(analysis: &Analysis) -> Markup {
         .collect();
     html! {
         h2 { "Steps" }
-        (tables::table(
+        div.steps { (tables::table(
             &["step", "judged", "offered/s", "achieved/s", "p50, ms", "p95, ms", "p99, ms", "max, ms", "lag p99, ms", "pending/s", "errors %", "sent late p99, ms"],
             2,
             rows.into_iter(),
-        ))
+        )) }
     }
 }
 

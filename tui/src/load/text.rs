@@ -333,11 +333,14 @@ pub fn verdicts(session: &Session) -> Vec<String> {
 pub fn advice(analysis: &Analysis) -> Vec<String> {
     let lanes = analysis.advice.lanes.iter().map(|lane| {
         format!(
-            "lane {}: {}/s x {} needs {} slots, {} with room (limit {}); it can do {}/s, stay below {}/s; timeout {}",
+            "lane {}: {}/s x {} needs {}, {} with room (limit {}); it can do {}/s, stay below {}/s; timeout {}",
             printable(&lane.lane),
             rate(Some(lane.per_s)),
             duration(lane.run_mean_ns as u64),
-            lane.needed,
+            match lane.needed {
+                1 => "1 slot".to_owned(),
+                needed => format!("{needed} slots"),
+            },
             lane.with_room,
             lane.limit,
             rate(Some(lane.capacity_per_s)),
@@ -419,7 +422,7 @@ pub fn report(session: &Session, analysis: &Analysis, with_steps: bool) -> Strin
         ended(&session.end)
     ));
     line("");
-    if with_steps {
+    if with_steps && !analysis.steps.is_empty() {
         line(HEADING);
         for step in &analysis.steps {
             line(&row(step));

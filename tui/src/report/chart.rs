@@ -44,6 +44,11 @@ pub struct Chart {
 impl Chart {
     /// Draws it; nothing where there are fewer than two points.
     pub fn draw(&self) -> Option<Markup> {
+        self.draw_marked(&[])
+    }
+
+    /// The same with upright lines at these instants, a word at each.
+    pub fn draw_marked(&self, marks: &[(u64, String)]) -> Option<Markup> {
         let times = || {
             let points = self.series.iter().flat_map(|series| &series.points);
             points.map(|(at, _)| *at)
@@ -63,10 +68,12 @@ impl Chart {
             top: self.scale.top(highest),
             scale: self.scale,
         };
-        Some(self.markup(&plane))
+        Some(self.markup(&plane, marks))
     }
 
-    fn markup(&self, plane: &Plane) -> Markup {
+    fn markup(&self, plane: &Plane, marks: &[(u64, String)]) -> Markup {
+        let within = |(at, _): &&(u64, String)| (plane.from..=plane.to).contains(at);
+        let marks: Vec<_> = marks.iter().filter(within).collect();
         let ticks = self.scale.ticks(plane.top);
         let clock = |unix_ns| time_of_day(unix_ns, &TimeZone::UTC);
         html! {
@@ -81,9 +88,16 @@ impl Chart {
                     @for tick in &ticks {
                         span style={ "bottom:" (percent(plane.share(*tick))) "%" } { (tick) }
                     }
+                    @for (at, word) in &marks {
+                        b style={ "left:" (percent(plane.x(*at) / WIDTH)) "%" } { (word) }
+                    }
                     svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(self.title) {
                         @for tick in &ticks {
                             (level("grid", plane.y(*tick)))
+                        }
+                        @for (at, _) in &marks {
+                            @let x = format!("{:.1}", plane.x(*at));
+                            line.step x1=(x) x2=(x) y1="0" y2=(HEIGHT) {}
                         }
                         @if let Some(series) = self.series.first() {
                             path.area d=(plane.area(&series.points)) {}
@@ -230,6 +244,16 @@ mod tests {
             "{drawn}"
         );
         assert!(drawn.contains(r#"bottom:100.0%">100<"#), "{drawn}");
+    }
+
+    #[test]
+    fn marks_stand_where_they_happened_and_not_outside() {
+        let points = vec![(0, Some(1.0)), (10, Some(2.0))];
+        let marks = [(5, "7".to_owned()), (11, "8".to_owned())];
+        let drawn = chart(points).draw_marked(&marks).expect("has points");
+        let drawn = drawn.into_string();
+        assert!(drawn.contains(r#"<b style="left:50.0%">7</b>"#), "{drawn}");
+        assert_eq!(drawn.matches("class=\"step\"").count(), 1, "{drawn}");
     }
 
     #[test]

@@ -105,9 +105,8 @@ pub fn scatter(session: &Session, analysis: &Analysis) -> Markup {
                     line.grid x1=(LEFT) x2=(WIDTH - RIGHT) y1=(at(plane.y(*tick))) y2=(at(plane.y(*tick))) {}
                     text.label x=(LEFT - 8.0) y=(at(plane.y(*tick) + 5.0)) text-anchor="end" { (tick_words(*tick)) }
                 }
-                @for part in 0..=4 {
-                    @let per_s = most_per_s * f64::from(part) / 4.0;
-                    text.label x=(at(plane.x(per_s))) y=(HEIGHT - BOTTOM + 24.0) text-anchor=(if part == 4 { "end" } else { "middle" }) {
+                @for per_s in round_ticks(most_per_s) {
+                    text.label x=(at(plane.x(per_s))) y=(HEIGHT - BOTTOM + 24.0) text-anchor="middle" {
                         (rate(Some(per_s))) "/s"
                     }
                 }
@@ -118,6 +117,7 @@ pub fn scatter(session: &Session, analysis: &Analysis) -> Markup {
                 @for (step, per_s, ms) in &points {
                     (point(&plane, step, *per_s, *ms, analysis.knee.step == Some(step.figures.number)))
                 }
+                @for label in labels(&plane, &points, analysis.knee.step) { (label.draw()) }
             }
         }
     }
@@ -147,14 +147,111 @@ fn point(plane: &Plane, step: &Judged, per_s: f64, ms: f64, is_knee: bool) -> Ma
     html! {
         @if is_knee { circle.ring cx=(at(x)) cy=(at(y)) r="15" {} }
         circle class=(class) cx=(at(x)) cy=(at(y)) r="6" { title { (about(step)) } }
-        @if is_knee {
-            text.number.knee x=(at(x - 22.0)) y=(at(y + 5.0)) text-anchor="end" {
-                "knee, step " (step.figures.number) ": " (rate(Some(per_s))) "/s"
-            }
-        } @else {
-            text.number x=(at(x)) y=(at(y - 12.0)) text-anchor="middle" { (step.figures.number) }
-        }
     }
+}
+
+/// Up to ten ticks from nothing on, at distances of 1, 2 or 5 times a power of ten.
+fn round_ticks(most: f64) -> Vec<f64> {
+    let power = 10_f64.powf((most / 5.0).log10().floor());
+    let distance = [1.0, 2.0, 5.0, 10.0]
+        .map(|factor| factor * power)
+        .into_iter()
+        .find(|distance| most / distance <= 8.0)
+        .unwrap_or(10.0 * power);
+    (0..)
+        .map(|number| f64::from(number) * distance)
+        .take_while(|tick| *tick <= most)
+        .collect()
+}
+
+/// A step's number beside its point.
+struct Label {
+    text: String,
+    is_knee: bool,
+    x: f64,
+    y: f64,
+}
+
+impl Label {
+    /// Its box: left, right, top, bottom. A digit is some 9 units wide.
+    fn room(&self) -> [f64; 4] {
+        let half = self.text.len() as f64 * 4.8;
+        [self.x - half, self.x + half, self.y - 13.0, self.y + 3.0]
+    }
+
+    fn meets(&self, other: [f64; 4]) -> bool {
+        let [left, right, top, bottom] = self.room();
+        left < other[1] && other[0] < right && top < other[3] && other[2] < bottom
+    }
+
+    fn draw(&self) -> Markup {
+        let class = if self.is_knee {
+            "number knee"
+        } else {
+            "number"
+        };
+        html! { text class=(class) x=(at(self.x)) y=(at(self.y)) text-anchor="middle" { (self.text) } }
+    }
+}
+
+/// The label of each point, where it meets no point and no label: above it, below it, or further away. The knee's own comes
+/// first, since it is the longest.
+fn labels(plane: &Plane, points: &[(&Judged, f64, f64)], knee: Option<u32>) -> Vec<Label> {
+    let dots: Vec<[f64; 4]> = points
+        .iter()
+        .map(|(step, per_s, ms)| {
+            let (x, y) = (plane.x(*per_s), plane.y(*ms));
+            let radius = if knee == Some(step.figures.number) {
+                17.0
+            } else {
+                7.0
+            };
+            [x - radius, x + radius, y - radius, y + radius]
+        })
+        .collect();
+    let mut ordered: Vec<_> = points.iter().collect();
+    ordered.sort_by_key(|(step, ..)| knee != Some(step.figures.number));
+    let mut placed: Vec<Label> = Vec::new();
+    for (step, per_s, ms) in ordered {
+        let number = step.figures.number;
+        let is_knee = knee == Some(number);
+        let text = if is_knee {
+            format!("knee, step {number}: {}/s", rate(Some(*per_s)))
+        } else {
+            number.to_string()
+        };
+        let (x, y) = (plane.x(*per_s), plane.y(*ms));
+        let half = text.len() as f64 * 4.8;
+        let aside = half + if is_knee { 20.0 } else { 12.0 };
+        let up = if is_knee { 22.0 } else { 12.0 };
+        let label = |(x, y): (f64, f64)| Label {
+            text: text.clone(),
+            is_knee,
+            x: x.clamp(half, WIDTH - half),
+            y: y.clamp(14.0, HEIGHT - BOTTOM - 4.0),
+        };
+        let rings = (0..6).map(|ring| f64::from(ring) * 16.0);
+        let places = rings.flat_map(|more| {
+            [
+                (x, y - up - more),
+                (x, y + up + 11.0 + more),
+                (x - aside - more, y + 5.0),
+                (x + aside + more, y + 5.0),
+            ]
+        });
+        let free = |label: &Label| {
+            let labels = placed.iter().map(Label::room);
+            !dots
+                .iter()
+                .copied()
+                .chain(labels)
+                .any(|other| label.meets(other))
+        };
+        let found = places.map(label).find(free);
+        // Where there is no room at all, it stands above its point all the same.
+        placed.push(found.unwrap_or_else(|| label((x, y - up))));
+    }
+    placed
 }
 
 fn at(unit: f64) -> String {
@@ -166,5 +263,53 @@ fn tick_words(ms: f64) -> String {
         format!("{ms:.0}")
     } else {
         format!("{ms:.3}").trim_end_matches('0').to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ax_agent::load::analyze;
+
+    use super::*;
+    use crate::load::page::tests::fixture;
+
+    #[test]
+    fn ticks_are_round() {
+        assert_eq!(round_ticks(255.0), [0.0, 50.0, 100.0, 150.0, 200.0, 250.0]);
+        assert_eq!(round_ticks(7.9), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
+        for most in [1.0, 3.3, 12.0, 999.0, 1_001.0, 48_000.0] {
+            assert!((3..=9).contains(&round_ticks(most).len()), "{most}");
+        }
+    }
+
+    /// Steps of a search lie close to each other, and each number must be read.
+    #[test]
+    fn labels_meet_neither_points_nor_each_other() {
+        let analysis = analyze(&fixture());
+        let mut points: Vec<_> = analysis
+            .steps
+            .iter()
+            .map(|step| (step, 230.0 + f64::from(step.figures.number), 3.0))
+            .collect();
+        points[0].1 = 50.0;
+        let plane = Plane {
+            most_per_s: 255.0,
+            floor_ms: 0.1,
+            top_ms: 100.0,
+        };
+        let labels = labels(&plane, &points, analysis.knee.step);
+        assert_eq!(labels.len(), points.len());
+        for (at, label) in labels.iter().enumerate() {
+            for other in &labels[at + 1..] {
+                assert!(
+                    !label.meets(other.room()),
+                    "{} and {}",
+                    label.text,
+                    other.text
+                );
+            }
+            let [left, right, top, bottom] = label.room();
+            assert!(left >= 0.0 && right <= WIDTH && top >= 0.0 && bottom <= HEIGHT);
+        }
     }
 }
