@@ -13,7 +13,8 @@ use crate::{
     cli::{Failure, print, session::Session, span},
     client::Sockets,
     event::now_unix_ns,
-    format::{age, printable},
+    format::{duration, printable},
+    world::World,
 };
 
 #[derive(Debug, clap::Args)]
@@ -56,9 +57,13 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         for_ns: arguments.span.as_nanos() as u64,
         reason: arguments.reason.clone(),
     };
-    for silence in ask(request).await? {
-        let left = age(silence.until_unix_ns.saturating_sub(now_unix_ns()));
+    let (silences, world) = ask(request).await?;
+    for silence in silences {
+        let left = duration(silence.until_unix_ns.saturating_sub(now_unix_ns()));
         print(&format!("silenced for {left}: {}\n", what(&silence)))?;
+        if let Some(doubt) = doubt(&silence, &world) {
+            eprintln!("ax-top: {doubt}");
+        }
     }
     Ok(())
 }
@@ -71,10 +76,30 @@ pub async fn end(arguments: &EndArguments) -> Result<(), Failure> {
         for_ns: 0,
         reason: String::new(),
     };
-    for silence in ask(request).await? {
+    for silence in ask(request).await?.0 {
         print(&format!("no longer silenced: {}\n", what(&silence)))?;
     }
     Ok(())
+}
+
+/// A silence of a name that is written wrong silences nobody.
+fn doubt(silence: &SilenceInfo, world: &World) -> Option<String> {
+    let wanted = silence.service.as_ref()?;
+    let mut names: Vec<&str> = world
+        .services
+        .iter()
+        .map(|of| of.service.as_str())
+        .collect();
+    names.dedup();
+    (!names.contains(&wanted.as_str())).then(|| {
+        let there = match &*names {
+            [] => "none is".to_owned(),
+            names => format!("there are: {}", names.join(", ")),
+        };
+        printable(&format!(
+            "no service of the name {wanted} is connected; {there}"
+        ))
+    })
 }
 
 /// What a silence covers.
@@ -92,9 +117,10 @@ pub fn what(silence: &SilenceInfo) -> String {
 }
 
 /// Asks an agent that stays: one in this process would forget it at once.
-async fn ask(request: SilenceRequest) -> Result<Vec<SilenceInfo>, Failure> {
+/// Returns what changed, and what the agent told besides.
+async fn ask(request: SilenceRequest) -> Result<(Vec<SilenceInfo>, World), Failure> {
     let mut session = Session::start(Sockets::from_env().without_embedding());
-    session.wait(|_| true).await?;
+    session.wait(|world| world.listed).await?;
     session.ask(ToAgent::Silence(request));
     let answer = async {
         loop {
@@ -108,7 +134,37 @@ async fn ask(request: SilenceRequest) -> Result<Vec<SilenceInfo>, Failure> {
         let text = "the agent did not answer: it is older than this ax-top, or stopped";
         Err(Failure::Unavailable(text.to_owned()))
     })?;
-    answer
-        .outcome
-        .map_err(|why| Failure::Usage(format!("nothing changed: {}", printable(&why))))
+    match answer.outcome {
+        Ok(silences) => Ok((silences, session.world)),
+        Err(why) => Err(Failure::Usage(format!(
+            "nothing changed: {}",
+            printable(&why)
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn a_silence_of_nobody_is_doubted() {
+        let silence = |service: Option<&str>| SilenceInfo {
+            rule: Some("lag-high".to_owned()),
+            service: service.map(str::to_owned),
+            subject: None,
+            uid: None,
+            until_unix_ns: fixture::NOW_UNIX_NS,
+            reason: "nightly import".to_owned(),
+            by: "user 1000".to_owned(),
+        };
+        let world = fixture::world(vec![fixture::healthy()]);
+        assert_eq!(doubt(&silence(None), &world), None);
+        assert_eq!(doubt(&silence(Some("checkout")), &world), None);
+        assert_eq!(
+            doubt(&silence(Some("chekout")), &world).as_deref(),
+            Some("no service of the name chekout is connected; there are: checkout")
+        );
+    }
 }
