@@ -93,6 +93,20 @@ fn worse_lag_has_worse_alerts_which_are_listed_first() {
     );
 }
 
+/// A lane near its limit has a queue that comes and goes.
+#[test]
+fn a_queue_that_only_moves_up_and_down_does_not_grow() {
+    let mut judged = Judged::new();
+    let heights = [12, 30, 55, 18, 41, 10, 36, 62, 25, 48];
+    let moving = with_lane(move |second, lane| {
+        // Slowly more, as chance has it: a job in two seconds.
+        lane.pending = heights[second as usize % heights.len()] + second / 2;
+        lane.counters.submitted_total = second * 240;
+    });
+    let changed = judged.seconds(120, moving);
+    assert!(named(&changed, "backlog-growing").is_empty(), "{changed:?}");
+}
+
 #[test]
 fn what_a_lane_suffers_is_said_with_its_name() {
     let growing = with_lane(|second, lane| lane.pending = second * 10);

@@ -8,6 +8,7 @@ use ax_wire::{
 use super::Reading;
 use crate::{
     history::{Entry, Lane, LaneSecond, Second, quantile},
+    load::Slope,
     window::{Tallies, Window},
 };
 
@@ -99,15 +100,26 @@ fn seconds_of(
         .filter_map(move |second| Some((second, (*second.lanes.get(place)?)?)))
 }
 
+/// The slope of a queue; 0 where it rises by no more than it moves up and down anyway, as that of a busy lane does.
 pub(super) fn backlog_growth(window: Window<'_>, place: usize, lane: &Entry<Lane>) -> Option<f64> {
     // A second more than the span, so that the oldest one taken is as far back as the span says.
-    let mut seconds = seconds_of(window, place, lane.born, TREND_SPAN_NS + 1_000_000_000);
-    let (newest, now) = seconds.next()?;
-    let (oldest, then) = seconds.last()?;
-    let span_ns = newest.at_mono_ns.saturating_sub(oldest.at_mono_ns);
-    let grown = f64::from(now.pending) - f64::from(then.pending);
-    let told = now.pending >= FEWEST_PENDING && span_ns >= TREND_SPAN_NS * 9 / 10;
-    told.then(|| grown * 1e9 / span_ns as f64)
+    let seconds = seconds_of(window, place, lane.born, TREND_SPAN_NS + 1_000_000_000);
+    let newest_ns = window.newest_mono_ns();
+    let (mut points, mut submitted, mut pending) = (Vec::new(), 0, None);
+    for (second, lane) in seconds {
+        let ago_s = newest_ns.saturating_sub(second.at_mono_ns) as f64 / 1e9;
+        points.push((-ago_s, f64::from(lane.pending)));
+        submitted += u64::from(lane.counts.submitted);
+        pending.get_or_insert(lane.pending);
+    }
+    let slope = Slope::of(&points)?;
+    let told = pending? >= FEWEST_PENDING && slope.span_s * 1e9 >= TREND_SPAN_NS as f64 * 0.9;
+    let per_s = if slope.grows(submitted as f64 / slope.span_s) {
+        slope.per_s
+    } else {
+        slope.per_s.min(0.0)
+    };
+    told.then_some(per_s)
 }
 
 pub(super) fn rejections(window: Window<'_>, place: usize) -> Option<f64> {
