@@ -17,18 +17,9 @@ pub const HEADING: &str =
 /// One step.
 pub fn row(step: &Judged) -> String {
     let figures = &step.figures;
-    let kind = match figures.kind {
-        StepKind::Search => "s",
-        StepKind::Repeat => "r",
-        StepKind::Planned | StepKind::Other => "",
-    };
-    let load = match figures.load {
-        Load::Connections(count) => format!(" c{count}"),
-        Load::RatePerS(_) | Load::Unknown => String::new(),
-    };
     let row = format!(
         "{:<10} {:>9} {:>10} {:>7} {:>7} {:>8} {:>10} {:>7}  {}",
-        format!("{}{kind}{load}", figures.number),
+        name(step),
         rate(figures.offered_per_s),
         rate(figures.achieved_per_s),
         ms(figures.p50_ns),
@@ -44,6 +35,37 @@ pub fn row(step: &Judged) -> String {
         judgement(&step.judgement)
     );
     row.trim_end().to_owned()
+}
+
+/// Over [`narrow_row`].
+pub const NARROW_HEADING: &str = "step     offered/s achieved/s  p99 ms  lag p99  judged";
+
+/// One step where there is little room.
+pub fn narrow_row(step: &Judged) -> String {
+    let figures = &step.figures;
+    format!(
+        "{:<8} {:>9} {:>10} {:>7} {:>8}  {}",
+        name(step),
+        rate(figures.offered_per_s),
+        rate(figures.achieved_per_s),
+        ms(figures.p99_ns),
+        ms(figures.lag_p99_ns),
+        judgement(&step.judgement)
+    )
+}
+
+/// Its number, why it was made, and its connections.
+fn name(step: &Judged) -> String {
+    let kind = match step.figures.kind {
+        StepKind::Search => "s",
+        StepKind::Repeat => "r",
+        StepKind::Planned | StepKind::Other => "",
+    };
+    let load = match step.figures.load {
+        Load::Connections(count) => format!(" c{count}"),
+        Load::RatePerS(_) | Load::Unknown => String::new(),
+    };
+    format!("{}{kind}{load}", step.figures.number)
 }
 
 fn signed(per_s: Option<f64>) -> String {

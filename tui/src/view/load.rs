@@ -20,14 +20,18 @@ use ratatui::{
 
 use super::Screen;
 use crate::{
-    format::{ms, rate},
+    format::{ms, rate, wrapped},
     load::{shown::Shown, text},
+    report::moment,
     theme::Tone,
     widget::chart::{Scale, sparkline},
 };
 
 /// Columns of the labels at the left of the scatter.
 const AXIS_WIDTH: u16 = 7;
+
+/// From this width on, the table of steps has all of its columns and room for a judgement.
+const ROOM_FOR_ALL: u16 = 130;
 
 impl Screen<'_> {
     /// A session alone is no service that has verdicts of now: there is no banner.
@@ -63,8 +67,10 @@ impl Screen<'_> {
             Constraint::Length(said_rows),
         ])
         .areas(area);
+        // The day too: the newest session may be an old one.
         let driver = format!(
-            " {}  {}  {}",
+            " {}  {}  {}  {}",
+            moment(session.began_unix_ns),
             text::driver(session),
             text::service(session),
             text::ended(&session.end)
@@ -91,7 +97,15 @@ impl Screen<'_> {
         self.over_time(shown, right, buf);
         self.steps(shown, table, buf);
         let inner = self.panel(below, "What it means", None, buf);
-        for (row, line) in (0..inner.height).zip(&said) {
+        let width = usize::from(inner.width.saturating_sub(2)).max(1);
+        let mut lines: Vec<_> = said.iter().flat_map(|said| wrapped(said, width)).collect();
+        let room = usize::from(inner.height);
+        if lines.len() > room && room > 0 {
+            let left_out = lines.len() - (room - 1);
+            lines.truncate(room - 1);
+            lines.push(format!("{left_out} more lines: ax-top load show FILE"));
+        }
+        for (row, line) in (0..inner.height).zip(&lines) {
             self.text(inner, row, &format!(" {line}"), Tone::Plain, buf);
         }
     }
@@ -257,7 +271,13 @@ impl Screen<'_> {
 
     fn steps(&self, shown: &Shown, area: Rect, buf: &mut Buffer) {
         let inner = self.panel(area, "Steps", None, buf);
-        self.text(inner, 0, &format!(" {}", text::HEADING), Tone::Quiet, buf);
+        // What is made of a step matters most, so the narrow table has fewer figures rather than no judgement.
+        let (heading, row_of): (&str, fn(&Judged) -> String) = if inner.width < ROOM_FOR_ALL {
+            (text::NARROW_HEADING, text::narrow_row)
+        } else {
+            (text::HEADING, text::row)
+        };
+        self.text(inner, 0, &format!(" {heading}"), Tone::Quiet, buf);
         let steps = &shown.analysis.steps;
         let room = usize::from(inner.height.saturating_sub(1));
         // The newest ones: while it runs, they are what is looked for.
@@ -268,7 +288,7 @@ impl Screen<'_> {
                 Judgement::Bad(_) => Tone::Critical,
                 Judgement::Unsure(_) => Tone::Quiet,
             };
-            self.text(inner, row, &format!(" {}", text::row(step)), tone, buf);
+            self.text(inner, row, &format!(" {}", row_of(step)), tone, buf);
         }
     }
 }
