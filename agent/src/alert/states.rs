@@ -336,6 +336,24 @@ impl Book {
         }
     }
 
+    /// Ends the alerts of rules that are not among these, which are about to take effect. Returns those whose rule acted
+    /// and is to say that it is over while it is still known how.
+    pub(crate) fn end_without_rule(&mut self, next: &RuleSet, now: Now) -> Vec<Alert> {
+        let stays = |active: &mut Active| next.enabled().any(|rule| active.alert.rule == rule.name);
+        let over: Vec<Active> = self
+            .active
+            .extract_if(.., |active| !stays(active))
+            .collect();
+        let mut changed = Vec::new();
+        for active in over {
+            if active.alert.state == AlertState::Firing {
+                self.resolve(active, now, &mut changed);
+            }
+        }
+        let acted = changed.into_iter().filter(|(_, acted)| *acted);
+        acted.map(|(alert, _)| alert).collect()
+    }
+
     fn resolve(&mut self, active: Active, now: Now, changed: &mut Vec<(Alert, bool)>) {
         let resolved = Alert {
             state: AlertState::Resolved,

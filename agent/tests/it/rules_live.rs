@@ -133,6 +133,44 @@ async fn a_rule_runs_its_program_and_the_failure_of_another_is_told() {
     agent.stop().await;
 }
 
+/// Whoever was told that an alert began is told that it is over, also where its rule goes with the next version of the
+/// file: a page would stay open for ever.
+#[tokio::test]
+async fn a_rule_that_is_taken_out_of_the_file_ends_what_it_began() {
+    const RULE: &str = "[[rule]]\nname = 'own'\nmetric = 'lag-spike'\nop = '>'\nthreshold = '1s'\nseverity = 'warning'\n\
+         actions = [{ exec = ['sh', '-c', 'echo \"$AX_STATE\" >> \"$0\"', 'OUT'] }]\n";
+    let agent = agent("");
+    let path = agent.folder().join("agent.toml");
+    let out = agent.folder().join("told.txt");
+    let rule = RULE.replace("OUT", &out.display().to_string());
+    let mut viewer = agent.viewer().await;
+    let before = report(&mut viewer).await.read_unix_ns;
+    write(&path, &format!("quiet = '0s'\n{rule}"));
+    report_until(&mut viewer, |report| report.read_unix_ns > before).await;
+    let sending = keep_sending(agent.service(&hello("checkout")).await, 6_000);
+    let told = async |last: &str| {
+        let start = Instant::now();
+        loop {
+            let text = fs::read_to_string(&out).unwrap_or_default();
+            if text.lines().last() == Some(last) {
+                return text;
+            }
+            assert!(start.elapsed() < PATIENCE, "{last} is not told: {text}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    told("firing").await;
+    write(&path, "quiet = '0s'\n");
+    assert_eq!(told("resolved").await, "firing\nresolved\n");
+    let shown = view(&mut viewer, |view| {
+        let mut alerts = view.alerts.iter();
+        !alerts.any(|alert| alert.rule == "own" && alert.state == AlertState::Firing)
+    });
+    shown.await;
+    sending.abort();
+    agent.stop().await;
+}
+
 /// A bad file keeps the old rules and says where it is wrong; a right one is taken, and marked. By itself and on request.
 #[tokio::test]
 async fn a_file_is_read_again_and_a_wrong_one_changes_nothing() {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use ax_wire::{
-    ToViewer,
+    InstanceId, ToViewer,
     alert::{Alert, AlertState},
     incident::SnapshotSummary,
     mark::{Mark, MarkKind},
@@ -25,7 +25,8 @@ use crate::{
     clock::Now,
     config::{Config, file::SnapshotKeys},
     serve::{
-        connection::ConnectionId, message::Message, reload::Reread, restart, viewers::Viewers,
+        connection::ConnectionId, message::Message, reload::Reread, restart, service::Service,
+        viewers::Viewers,
     },
 };
 
@@ -153,6 +154,24 @@ impl Alerts {
     }
 }
 
+/// What a rule is to act on.
+fn occasions(
+    instance: InstanceId,
+    service: &Service,
+    due: Vec<Alert>,
+) -> impl Iterator<Item = Occasion> {
+    let subject = Subject {
+        service: service.history.hello.service.clone(),
+        instance,
+        pid: service.history.hello.pid,
+        uid: service.history.uid(),
+    };
+    due.into_iter().map(move |alert| Occasion {
+        subject: subject.clone(),
+        alert,
+    })
+}
+
 impl Hub {
     /// Judges every service, and does what its rules say.
     pub(super) fn judge(&mut self, now: Now) {
@@ -169,23 +188,25 @@ impl Hub {
                 self.viewers
                     .send_view(service, &self.evidence, &mut self.dropped, now);
             }
-            let hello = &service.history.hello;
-            let occasions = changes.due.into_iter().map(|alert| Occasion {
-                subject: Subject {
-                    service: hello.service.clone(),
-                    instance: *instance,
-                    pid: hello.pid,
-                    uid: service.history.uid(),
-                },
-                alert,
-            });
-            due.extend(occasions);
+            due.extend(occasions(*instance, service, changes.due));
         }
         for occasion in due {
             self.act(&occasion, now);
         }
         if any_changed {
             self.keep_alerts(now);
+        }
+    }
+
+    /// Says that the alerts of rules are over which the file no longer has, as long as it is known whom they told.
+    fn end_without_rule(&mut self, next: &RuleSet, now: Now) {
+        let mut due = Vec::new();
+        for (instance, service) in &mut self.services {
+            let ended = service.book.end_without_rule(next, now);
+            due.extend(occasions(*instance, service, ended));
+        }
+        for occasion in due {
+            self.act(&occasion, now);
         }
     }
 
@@ -314,6 +335,7 @@ impl Hub {
             Ok(file) => {
                 let (quiet, snapshots) = (file.quiet, file.snapshots.clone());
                 let waits = snapshots.wait_for_a_start(&self.alerts.at_start);
+                self.end_without_rule(&file.rules, now);
                 self.config.take_rules(*file);
                 self.evidence.set_limits(self.config.snapshots.clone());
                 let rules = self.config.rules.enabled().count();
