@@ -32,11 +32,13 @@ fn verdicts_with_their_evidence() {
 /// Alerts of rules that are not those of the file are shown with that, whatever the banner says.
 #[test]
 fn beside_the_alerts_stands_that_the_file_is_not_in_force() {
-    let mut world = fixture::world(vec![fixture::diagnosed()]);
-    world.file_problem = Some("agent.toml:3:1: unknown key `treshold`".to_owned());
-    let mut app = app(world);
-    app.mode = Mode::Alerts;
-    for (width, height) in [(80, 24), (120, 40)] {
+    // On a small screen the alerts have the room where no verdict needs it.
+    let undiagnosed = fixture::firing();
+    for (view, (width, height)) in [(undiagnosed, (80, 24)), (fixture::diagnosed(), (120, 40))] {
+        let mut world = fixture::world(vec![view]);
+        world.file_problem = Some("agent.toml:3:1: unknown key `treshold`".to_owned());
+        let mut app = app(world);
+        app.mode = Mode::Alerts;
         let text = drawn(&app, width, height);
         let told = text
             .lines()
