@@ -143,14 +143,24 @@ pub static ALERTS: Table<AlertRow> = Table {
 /// A rule, a sentence of two lines, and a line or two for each kind of evidence.
 const MOST_EVIDENCE_ROWS: u16 = 12;
 
+/// Where there are fewer rows, the panel that has the focus takes all of them.
+const LEAST_FOR_BOTH: u16 = 26;
+
 impl Screen<'_> {
     /// The verdicts and the evidence for one above, the alerts below.
     pub fn alerts(&self, view: &ServiceView, area: Rect, buf: &mut Buffer) {
+        let none = view.diagnosis.verdicts.is_empty();
+        // The banner may have worse to say; here it stands beside the alerts that are not those of the file.
+        let problem = headline::of_file(&self.app.world).map(|said| said.sentence);
+        let one_at_a_time = area.height < LEAST_FOR_BOTH;
+        if one_at_a_time && (none || self.app.focused() == Some(Panel::Alerts)) {
+            return self.history(Panel::Alerts, problem, area, buf);
+        }
         let verdicts = table_rows(view.diagnosis.verdicts.len()).min(area.height / 4);
-        let evidence = if view.diagnosis.verdicts.is_empty() {
-            0
-        } else {
-            (area.height / 2).min(MOST_EVIDENCE_ROWS)
+        let evidence = match (none, one_at_a_time) {
+            (true, _) => 0,
+            (false, true) => area.height.saturating_sub(verdicts + 1),
+            (false, false) => (area.height / 2).min(MOST_EVIDENCE_ROWS),
         };
         let [verdicts, evidence, alerts] = Layout::vertical([
             Constraint::Length(verdicts),
@@ -162,9 +172,22 @@ impl Screen<'_> {
         if evidence.height > 0 {
             self.verdict_evidence(evidence, buf);
         }
-        // The banner may have worse to say; here it stands beside the alerts that are not those of the file.
-        let note = headline::of_file(&self.app.world).map(|said| said.sentence);
-        self.history(Panel::Alerts, note, alerts, buf);
+        if one_at_a_time {
+            let (count, plural) = match view.alerts.len() {
+                1 => (1, ""),
+                count => (count, "s"),
+            };
+            let (words, tone) = match problem {
+                Some(problem) => (problem, Tone::Warning),
+                None => (
+                    format!("{count} alert{plural}, on the next panel: l"),
+                    Tone::Quiet,
+                ),
+            };
+            self.text(alerts, 0, &format!(" {words}"), tone, buf);
+        } else {
+            self.history(Panel::Alerts, problem, alerts, buf);
+        }
     }
 }
 
