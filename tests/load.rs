@@ -8,6 +8,8 @@
 mod ends;
 #[path = "load/generator.rs"]
 mod generator;
+#[path = "load/joined.rs"]
+mod joined;
 #[path = "load/service.rs"]
 mod service;
 mod support;
@@ -62,9 +64,95 @@ fn result(case: &str, figures: &str) {
     }
 }
 
-/// How far a figure may be off: on a machine that does other things as well, only the class is certain.
-fn tolerance() -> f64 {
-    if full() { 0.05 } else { 0.35 }
+/// How far a knee may be off by itself, and where the machine did other things at the same moment: then only its class is
+/// certain.
+const OFF: f64 = 0.05;
+const OFF_DISTURBED: f64 = 0.35;
+
+/// How long the jobs sleep.
+const JOB_S: f64 = 0.020;
+
+/// More event-loop lag than this at the 99th percentile has another cause than a service that sleeps.
+const CALM_LAG_NS: f64 = 20e6;
+
+/// More than 20 ms and the millisecond of the timer for a job of 20 ms, and its worker waited for a CPU.
+const CALM_RUN_S: f64 = 0.0225;
+
+/// What disturbed a session, by its own account: the generator, the service's workers, or a step that told nothing.
+/// `None`: nothing did, and its knee is held to what the issue asks for.
+fn disturbed(report: &Value, run_s: f64) -> Option<String> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let warnings = list(&report["session"]["warnings"]);
+    let of_generator = warnings.iter().filter_map(Value::as_str).find(|warning| {
+        warning.contains("waited for a CPU") || warning.contains("could not keep up")
+    });
+    if let Some(warning) = of_generator {
+        return Some(warning.to_owned());
+    }
+    if run_s > CALM_RUN_S {
+        return Some(format!("jobs of 20 ms ran for {:.1} ms", run_s * 1e3));
+    }
+    let verdicts = list(&report["session"]["verdicts"]);
+    let starved = verdicts.iter().find(|seen| {
+        let id = seen["verdict"]["id"].as_str();
+        matches!(id, Some("cpu-starvation" | "cpu-throttled"))
+    });
+    if let Some(seen) = starved {
+        return Some(seen["verdict"]["sentence"].to_string());
+    }
+    list(&report["analysis"]["steps"]).iter().find_map(|step| {
+        let (number, lag) = (&step["number"], step["lag_p99_ns"].as_f64());
+        if let Some(why) = step["judgement"]["unsure"].as_str() {
+            return Some(format!("step {number} is unsure: {why}"));
+        }
+        let lag = lag.filter(|ns| *ns > CALM_LAG_NS)?;
+        Some(format!("step {number} has {:.0} ms of lag", lag / 1e6))
+    })
+}
+
+/// Holds a knee to 5 %, below it and the search's own precision (the true one lies above the last good step); where the session says that it was disturbed, to its class. The
+/// long run holds all of them to 5 %. Says which it was.
+fn hold(case: &str, report: &Value, knee: f64, truth: &Truth, service: &Service) {
+    let (per_s, run_s) = truth.measured(service);
+    let disturbed = disturbed(report, run_s);
+    let precision = report["session"]["plan"]["precision"].as_f64();
+    let precision = precision.expect("it was searched for");
+    // Where the run time itself moved, the lane could do something between what it came to on average and what jobs of
+    // just 20 ms allow.
+    let (low, high) = match &disturbed {
+        _ if full() => (per_s * (1.0 - OFF), per_s * (1.0 + OFF)),
+        None => (per_s * (1.0 - OFF - precision), per_s * (1.0 + OFF)),
+        Some(_) => {
+            let most = per_s.max(LIMIT as f64 / JOB_S);
+            (per_s * (1.0 - OFF_DISTURBED), most * (1.0 + OFF_DISTURBED))
+        }
+    };
+    let off = knee / per_s - 1.0;
+    let steps = report["analysis"]["steps"].as_array().map_or(0, Vec::len);
+    let held = disturbed.as_deref().map_or_else(
+        || "undisturbed".to_owned(),
+        |why| format!("DISTURBED ({why})"),
+    );
+    result(
+        case,
+        &format!(
+            "{knee:.0}/s, limit / run time {per_s:.0}/s, {:+.1} %, held to {low:.0} to {high:.0}: {held}, {steps} steps",
+            off * 100.0
+        ),
+    );
+    assert!(
+        (low..=high).contains(&knee),
+        "{case}: off by {off:.3}, {held}"
+    );
+    // Of a disturbed one the order is not certain either.
+    if full() || disturbed.is_none() {
+        let first = &report["analysis"]["filled"][0];
+        assert_eq!(
+            (first["what"].as_str(), first["name"].as_str()),
+            (Some("lane"), Some("work")),
+            "{case}: {first}"
+        );
+    }
 }
 
 fn repetitions(few: usize) -> usize {
@@ -83,10 +171,11 @@ impl Truth {
         Self { count, seconds }
     }
 
-    fn per_s(&self, service: &Service) -> f64 {
+    /// What the lane can do per second, and the mean run time in seconds that this follows from.
+    fn measured(&self, service: &Service) -> (f64, f64) {
         let (count, seconds) = service.worked();
         let mean = (seconds - self.seconds) / (count - self.count) as f64;
-        LIMIT as f64 / mean
+        (LIMIT as f64 / mean, mean)
     }
 }
 
@@ -100,8 +189,7 @@ fn knee(report: &Value) -> f64 {
 #[test]
 fn the_knee_of_a_lane_is_its_limit_over_the_run_time() {
     let _alone = alone();
-    let mut off = Vec::new();
-    for round in 1..=repetitions(1) {
+    for round in 1..=repetitions(2) {
         let service = Service::start();
         let truth = Truth::begin(&service);
         let mut command = load(&service);
@@ -110,27 +198,9 @@ fn the_knee_of_a_lane_is_its_limit_over_the_run_time() {
         command.args(["--step-for", if full() { "5s" } else { "2s" }]);
         command.args(["--precision", if full() { "3%" } else { "6%" }]);
         let report = json(&run_to_end(&mut command, 0));
-        let (knee, truth) = (knee(&report), truth.per_s(&service));
-        off.push(knee / truth - 1.0);
-        let steps = report["analysis"]["steps"].as_array().map_or(0, Vec::len);
-        result(
-            &format!("knee, open loop, {round}"),
-            &format!(
-                "{knee:.0}/s, limit / run time {truth:.0}/s, {:+.1} %, {steps} steps",
-                off[round - 1] * 100.0
-            ),
-        );
-        // Short steps on a shared machine may end before the lane has been full for long enough.
-        if full() {
-            let first = &report["analysis"]["filled"][0];
-            assert_eq!(
-                (first["what"].as_str(), first["name"].as_str()),
-                (Some("lane"), Some("work")),
-                "{first}"
-            );
-        }
+        let case = format!("knee, open loop, {round}");
+        hold(&case, &report, knee(&report), &truth, &service);
     }
-    assert!(off.iter().all(|off| off.abs() <= tolerance()), "{off:?}");
 }
 
 /// The same through another tool, whose connections each wait for their answer.
@@ -140,38 +210,19 @@ fn the_knee_is_found_through_a_wrapped_tool() {
     if find_program("wrk").is_none() {
         return;
     }
-    let mut off = Vec::new();
-    for round in 1..=repetitions(1) {
+    for round in 1..=repetitions(2) {
         let service = Service::start();
         let truth = Truth::begin(&service);
         let mut command = load(&service);
         command.args(["--precision", if full() { "3%" } else { "8%" }]);
-        command.args([
-            "--steps",
-            "10..40x3",
-            "--step-for",
-            if full() { "5s" } else { "2s" },
-        ]);
-        command.args([
-            "--lane",
-            "work",
-            "--",
-            "wrk",
-            "-t1",
-            "-c{connections}",
-            "-d{seconds}s",
-        ]);
+        command.args(["--steps", "10..40x3", "--background", "2s"]);
+        command.args(["--step-for", if full() { "5s" } else { "2s" }]);
+        command.args(["--lane", "work", "--", "wrk", "-t1"]);
+        command.args(["-c{connections}", "-d{seconds}s"]);
         command.arg(service.url("/work?us=20000"));
         let report = json(&run_to_end(&mut command, 0));
-        let (knee, truth) = (knee(&report), truth.per_s(&service));
-        off.push(knee / truth - 1.0);
-        result(
-            &format!("knee, wrk, {round}"),
-            &format!(
-                "{knee:.0}/s, limit / run time {truth:.0}/s, {:+.1} %",
-                off[round - 1] * 100.0
-            ),
-        );
+        let case = format!("knee, wrk, {round}");
+        hold(&case, &report, knee(&report), &truth, &service);
         let run = &report["session"]["steps"][0]["command"];
         assert_eq!(run["exit_code"], 0);
         assert!(
@@ -181,7 +232,6 @@ fn the_knee_is_found_through_a_wrapped_tool() {
             "{run}"
         );
     }
-    assert!(off.iter().all(|off| off.abs() <= tolerance()), "{off:?}");
 }
 
 /// On a service that computes: the search ends within 10 % of a slow sweep in steps of 4 %.
@@ -287,7 +337,6 @@ fn a_slow_downstream_is_named_with_the_lane_that_filled_first() {
 fn a_tenth_more_work_is_a_change_and_noise_is_none() {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (mut same, mut told) = (0, 0);
     let rounds = repetitions(1);
     let cases = if full() {
         vec![("work", 20_000, 22_000), ("spin", 10_000, 11_000)]
@@ -295,7 +344,7 @@ fn a_tenth_more_work_is_a_change_and_noise_is_none() {
         vec![("work", 20_000, 22_000)]
     };
     for (path, usual, more) in cases {
-        (same, told) = (0, 0);
+        let (mut same, mut told) = (0, 0);
         for round in 0..rounds {
             let service = Service::start();
             let session = |name: &str, us: u32| {
@@ -321,8 +370,11 @@ fn a_tenth_more_work_is_a_change_and_noise_is_none() {
                 let mut command = ax_top(service.agent.socket());
                 command.args(["load", "compare", "--fail-on", "regression"]);
                 let output = command.arg(&files[0]).arg(second).output().expect("starts");
-                println!("{}", String::from_utf8_lossy(&output.stdout));
-                output.status.code() == Some(code)
+                let text = String::from_utf8_lossy(&output.stdout).into_owned();
+                println!("{text}");
+                // A short run may say by itself that it is not to be believed.
+                let doubted = !full() && text.contains("waited for a CPU");
+                output.status.code() == Some(code) || doubted
             };
             same += usize::from(compare(&files[1], 0));
             told += usize::from(compare(&files[2], 4));
@@ -331,11 +383,7 @@ fn a_tenth_more_work_is_a_change_and_noise_is_none() {
             &format!("compare, {path}"),
             &format!("no change in {same} of {rounds}, a tenth more told in {told} of {rounds}"),
         );
-        let least = rounds * 9 / 10;
-        assert!(
-            same >= least && told >= least.max(1),
-            "{path}: {same} {told}"
-        );
+        let least = (rounds * 9).div_ceil(10);
+        assert!(same >= least && told >= least, "{path}: {same} {told}");
     }
-    let _ = (same, told);
 }

@@ -1,6 +1,6 @@
 //! How a session ends, and what must be known to believe its figures.
 
-use ax_wire::session::{CommandRun, End, EndKind, Errors, Session};
+use ax_wire::session::{CommandRun, Driver, End, EndKind, Errors, Session};
 
 use super::text;
 
@@ -75,6 +75,14 @@ pub fn warnings(session: &Session) -> Vec<String> {
     let missed: u64 = session.steps.iter().map(|step| step.missed_seconds).sum();
     if missed > 0 {
         warnings.push(format!("{missed} samples of the service were missed"));
+    }
+    if matches!(session.driver, Driver::Command { .. })
+        && session.background.is_empty()
+        && session.service.is_some()
+    {
+        warnings.push(
+            "the service's other traffic was not measured, so it is part of what was achieved; say --background 5s".to_owned(),
+        );
     }
     let failures = clients().fold(Errors::default(), |mut sum, client| {
         sum.merge(&client.errors);

@@ -99,7 +99,7 @@ pub async fn find(agent: &mut Session, arguments: &Run, source: &Source) -> Resu
         }
         Choice::Ambiguous(why) => Err(Failure::Usage(why)),
         Choice::Nobody(why) if needed => Err(Failure::Usage(format!(
-            "{why}. If it is one of them behind a proxy, name it with --service"
+            "{why}, and a wrapped command, --inject and --abort with lag_p99 or pending need it. If it is one of them behind a proxy, name it with --service"
         ))),
         Choice::Nobody(why) => Ok(Found {
             view: None,

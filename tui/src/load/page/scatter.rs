@@ -150,7 +150,7 @@ fn point(plane: &Plane, step: &Judged, per_s: f64, ms: f64, is_knee: bool) -> Ma
     }
 }
 
-/// Up to ten ticks from nothing on, at distances of 1, 2 or 5 times a power of ten.
+/// Some ticks from nothing on, at distances of 1, 2 or 5 times a power of ten.
 fn round_ticks(most: f64) -> Vec<f64> {
     let power = 10_f64.powf((most / 5.0).log10().floor());
     let distance = [1.0, 2.0, 5.0, 10.0]
@@ -158,8 +158,7 @@ fn round_ticks(most: f64) -> Vec<f64> {
         .into_iter()
         .find(|distance| most / distance <= 8.0)
         .unwrap_or(10.0 * power);
-    (0..)
-        .map(|number| f64::from(number) * distance)
+    std::iter::successors(Some(0.0), |tick| Some(tick + distance))
         .take_while(|tick| *tick <= most)
         .collect()
 }
@@ -231,7 +230,7 @@ fn labels(plane: &Plane, points: &[(&Judged, f64, f64)], knee: Option<u32>) -> V
             y: y.clamp(14.0, HEIGHT - BOTTOM - 4.0),
         };
         let rings = (0..6).map(|ring| f64::from(ring) * 16.0);
-        let places = rings.flat_map(|more| {
+        let tries = rings.flat_map(|more| {
             [
                 (x, y - up - more),
                 (x, y + up + 11.0 + more),
@@ -247,7 +246,7 @@ fn labels(plane: &Plane, points: &[(&Judged, f64, f64)], knee: Option<u32>) -> V
                 .chain(labels)
                 .any(|other| label.meets(other))
         };
-        let found = places.map(label).find(free);
+        let found = tries.map(label).find(free);
         // Where there is no room at all, it stands above its point all the same.
         placed.push(found.unwrap_or_else(|| label((x, y - up))));
     }
