@@ -7,6 +7,7 @@ use ax_wire::{
     InstanceId, alert,
     event::{ObserverGap, StallKind},
     sample::{TaskKind, TaskRef, WorkerState},
+    verdict::{Verdict, VerdictId},
     view::{ServiceState, ServiceSummary, ServiceView, StallView},
 };
 
@@ -89,8 +90,9 @@ pub fn of_world(world: &World, shown: Option<InstanceId>) -> Vec<Headline> {
             _,
             _,
         ) => of_connecting(problem.as_deref(), *own_agent_in, view.is_some()),
-        (_, Some(summary), _) if summary.state != ServiceState::Live => {
-            of_silence(summary, world.now_unix_ns)
+        (_, Some(summary), view) if summary.state != ServiceState::Live => {
+            let cause = view.and_then(|view| why_silent(summary, view));
+            cause.unwrap_or_else(|| of_silence(summary, world.now_unix_ns))
         }
         (_, Some(_), Some(view)) => {
             let mut all = of_view(view);
@@ -143,8 +145,24 @@ pub fn of_file(world: &World) -> Option<Headline> {
 pub fn of_service(view: &ServiceView, now_unix_ns: u64) -> Vec<Headline> {
     match view.summary.state {
         ServiceState::Live => of_view(view),
-        _ => vec![of_silence(&view.summary, now_unix_ns)],
+        _ => {
+            let cause = why_silent(&view.summary, view);
+            vec![cause.unwrap_or_else(|| of_silence(&view.summary, now_unix_ns))]
+        }
     }
+}
+
+/// Why a service that is connected says nothing, where the agent has found out.
+fn why_silent(summary: &ServiceSummary, view: &ServiceView) -> Option<Headline> {
+    let is_about_silence = |cause: &&Verdict| {
+        matches!(
+            cause.id,
+            VerdictId::ProcessFrozen | VerdictId::CpuStarvation
+        )
+    };
+    let cause = verdict::causes(view).find(is_about_silence);
+    let cause = cause.filter(|_| summary.state == ServiceState::Silent)?;
+    Some(verdict::headline(cause, view.at_unix_ns))
 }
 
 fn of_connecting(

@@ -48,18 +48,25 @@ impl Rule for AsyncDeadlock {
             return Answer::Fine;
         }
         let labels: Vec<String> = at.keys().map(|label| format!("`{label}`")).collect();
-        let sentence = format!(
-            "{} wait for {} for ever: nobody who holds it is polled, for {} now.",
-            jobs(waiting.len()),
-            list(&labels, 3),
-            duration(first.unmoved_ns())
-        );
         let mut lanes: Vec<String> = waiting
             .iter()
             .filter_map(|stuck| stuck.lane().map(str::to_owned))
             .collect();
         lanes.sort();
         lanes.dedup();
+        // Of a lane with more running jobs a sample lists the oldest.
+        let more = lanes.iter().any(|name| {
+            let latest = case.lane(name).map(|lane| &lane.entry.value.latest);
+            latest.is_some_and(|lane| lane.running > ax_wire::sample::MAX_OLDEST_JOBS as u64)
+        });
+        let sentence = format!(
+            "{}{} wait for {} for ever: nobody who holds {} is polled, for {} now.",
+            if more { "At least " } else { "" },
+            jobs(waiting.len()),
+            list(&labels, 3),
+            if labels.len() == 1 { "it" } else { "them" },
+            duration(first.unmoved_ns())
+        );
         let began = case.latest.at_mono_ns.saturating_sub(first.unmoved_ns());
         Finding::new(VerdictId::AsyncDeadlock, Severity::Critical, sentence)
             .sure(if waiting.len() > 2 { 0.9 } else { 0.8 })

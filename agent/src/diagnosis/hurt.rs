@@ -19,6 +19,9 @@ const TIMES: f64 = 1.5;
 /// And so much longer.
 const LEAST_NS: f64 = 2e6;
 
+/// One that fails weighs as much as one that takes so much longer.
+const FAILS_NS: f64 = 1e9;
+
 /// Seconds before now that are looked at, at most.
 const SECONDS: usize = 60;
 
@@ -103,7 +106,7 @@ fn one(
         return None;
     }
     let affected = ended + latest.running + latest.pending;
-    let weight = (longer.max(LEAST_NS)) * affected as f64;
+    let weight = longer.max(LEAST_NS) * affected as f64 + FAILS_NS * errors as f64;
     Some((
         weight,
         Hurt {
@@ -112,7 +115,8 @@ fn one(
             affected: Some(affected),
             errors: Some(errors),
             usual_p99_ns: usual_ns.map(|ns| ns as u64),
-            p99_ns,
+            // Of what fails or hangs, those that end may well be faster: that is no comfort.
+            p99_ns: p99_ns.filter(|_| longer > 0.0),
         },
     ))
 }

@@ -105,7 +105,7 @@ pub async fn run(arguments: &Arguments) -> Result<u8, Failure> {
     session.wait(|world| all_diagnosed(world, wanted)).await?;
     let world = &session.world;
     let mut lines = Vec::new();
-    for service in session.wanted(wanted)? {
+    for service in session.current(wanted)? {
         let view = world.newest_view(service.instance);
         lines.push(match view {
             Some(view) => line(view, world.now_unix_ns),

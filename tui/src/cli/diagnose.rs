@@ -55,7 +55,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut session = Session::start(Sockets::from_env());
     let wanted = Some(arguments.of.as_str());
     session.wait(|world| diagnosed(world, wanted)).await?;
-    let found = match session.wanted(wanted) {
+    let found = match session.current(wanted) {
         Ok(found) => found,
         Err(failure) => {
             return Err(match (not_taken, failure) {

@@ -2,7 +2,11 @@
 
 use std::{path::Path, time::Duration};
 
-use ax_wire::{ToAgent, frame::Capture, view::ServiceSummary};
+use ax_wire::{
+    ToAgent,
+    frame::Capture,
+    view::{ServiceState, ServiceSummary},
+};
 use tokio::time::{Instant, sleep_until};
 
 use super::Failure;
@@ -128,6 +132,37 @@ impl Session {
             (true, _) => Err(Failure::Unknown(no_service(&self.world.link))),
         }
     }
+
+    /// As [`Self::wanted`], without instances that are gone and have a live one of their name in their place: what was
+    /// wrong with them is over. One that is asked for by its pid is meant.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::wanted`].
+    pub fn current(&self, wanted: Option<&str>) -> Result<Vec<&ServiceSummary>, Failure> {
+        Ok(without_replaced(self.wanted(wanted)?, wanted))
+    }
+}
+
+fn without_replaced<'a>(
+    chosen: Vec<&'a ServiceSummary>,
+    wanted: Option<&str>,
+) -> Vec<&'a ServiceSummary> {
+    let is_gone = |service: &ServiceSummary| {
+        matches!(service.state, ServiceState::Ended | ServiceState::Lost)
+    };
+    let is_replaced = |service: &ServiceSummary| {
+        let by_pid = wanted.is_some_and(|wanted| wanted != service.service);
+        let in_its_place = |other: &&ServiceSummary| {
+            !is_gone(other) && (other.uid, &other.service) == (service.uid, &service.service)
+        };
+        is_gone(service) && !by_pid && chosen.iter().copied().any(|other| in_its_place(&other))
+    };
+    let kept = chosen
+        .iter()
+        .copied()
+        .filter(|service| !is_replaced(service));
+    kept.collect()
 }
 
 /// Whether a service is the one that was asked for, by name or by pid.
@@ -167,5 +202,34 @@ mod tests {
         assert!(matches(&summary, Some("4121")));
         assert!(!matches(&summary, Some("check")));
         assert!(!matches(&summary, Some("4122")));
+    }
+
+    #[test]
+    fn what_was_wrong_with_an_instance_is_over_once_another_is_in_its_place() {
+        let live = fixture::healthy().summary;
+        let of_state = |state, pid| ServiceSummary {
+            state,
+            pid,
+            ..live.clone()
+        };
+        let lost = of_state(ServiceState::Lost, 4_000);
+        let ended = of_state(ServiceState::Ended, 4_001);
+        let silent = of_state(ServiceState::Silent, 4_002);
+        let other = ServiceSummary {
+            service: "billing".to_owned(),
+            ..lost.clone()
+        };
+        let all = vec![&lost, &ended, &silent, &live, &other];
+        let pids = |wanted| {
+            let kept = without_replaced(all.clone(), wanted);
+            kept.iter().map(|service| service.pid).collect::<Vec<_>>()
+        };
+        assert_eq!(pids(None), [4_002, live.pid, 4_000], "billing has no other");
+        assert_eq!(
+            without_replaced(vec![&lost], Some("4000")),
+            [&lost],
+            "it is meant"
+        );
+        assert_eq!(without_replaced(vec![&lost, &ended], None).len(), 2);
     }
 }

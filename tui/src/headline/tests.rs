@@ -229,3 +229,18 @@ fn a_file_that_is_not_in_force_is_said() {
     world.services.clear();
     assert_eq!(of_world(&world, None).len(), 2);
 }
+
+/// A service that is connected and silent has a reason, where the agent has found one.
+#[test]
+fn of_a_silent_service_the_cause_is_told() {
+    let mut view = crate::fixture::diagnosed();
+    view.summary.state = ServiceState::Silent;
+    let said = |view: &ServiceView| of_service(view, view.at_unix_ns)[0].sentence.clone();
+    assert!(said(&view).contains("has said nothing"), "{}", said(&view));
+    let cause = &mut view.diagnosis.verdicts[0];
+    cause.id = VerdictId::ProcessFrozen;
+    cause.sentence = "The process has been stopped.".to_owned();
+    assert!(said(&view).contains("process-frozen"), "{}", said(&view));
+    view.summary.state = ServiceState::Lost;
+    assert!(said(&view).contains("was lost"), "{}", said(&view));
+}
