@@ -23,11 +23,13 @@ enum Becomes {
     Loses(&'static str),
     /// Another row is selected.
     Moves,
+    /// The line that holds this reads differently.
+    Changes(&'static str),
     /// It shows this; it may have done so before.
     Says(&'static str),
 }
 
-use Becomes::{Loses, Moves, Says, Shows};
+use Becomes::{Changes, Loses, Moves, Says, Shows};
 
 const fn deed(name: &'static str, before: &'static str, becomes: Becomes) -> Deed {
     Deed {
@@ -52,7 +54,7 @@ const DEEDS: &[Deed] = &[
     deed("evidence", "", Shows("of a snapshot alone")),
     deed("next-screen", "", Shows("[2 Lanes]")),
     deed("previous-screen", "2", Shows("[1 Overview]")),
-    deed("capture", "", Says("snapshot")),
+    deed("capture", "", Shows("snapshot written: /")),
     deed("next-panel", "", Shows("━ Job types")),
     // From where the one before has led.
     deed("previous-panel", "", Shows("━ Lanes")),
@@ -69,11 +71,12 @@ const DEEDS: &[Deed] = &[
     deed("open", "", Shows("Its limit, newest move first")),
     deed("back", "\r", Loses("Its limit, newest move first")),
     deed("filter", "", Shows("wait>100ms")),
-    deed("command", "", Shows("capture  ")),
-    deed("sort-next", "", Shows("by ")),
-    deed("sort-previous", "", Shows("by ")),
-    deed("sort-reverse", ">>", Shows("▲")),
-    deed("sort-again", ">", Says("by ")),
+    deed("command", "", Shows("alerts  back  bottom")),
+    deed("sort-next", "", Shows("by lane ▲")),
+    // From where the one before has led, and so on.
+    deed("sort-previous", "", Loses("by lane ▲")),
+    deed("sort-reverse", ">>", Shows("by fill ▲")),
+    deed("sort-again", ">", Says("by run/limit ▼")),
     deed("freeze", "", Shows("FROZEN since")),
     deed("now", " ", Loses("FROZEN since")),
     deed("zoom-in", "", Shows("-22s")),
@@ -81,10 +84,11 @@ const DEEDS: &[Deed] = &[
     deed("zoom-reset", "-", Shows("-45s")),
     deed("time-back", "+++", Loses("-11s")),
     deed("time-forward", "+++b", Shows("-11s")),
-    deed("cursor-older", "", Shows("ms at ")),
-    deed("cursor-newer", "", Shows("ms at ")),
+    deed("cursor-older", "", Shows("CURSOR at ")),
+    deed("cursor-newer", ",,,", Changes("ms at ")),
     deed("mark-older", "", Shows("ms at ")),
-    deed("mark-newer", "NN", Says("ms at ")),
+    // The start is one mark, the snapshot above another.
+    deed("mark-newer", "NN", Changes("ms at ")),
     deed("slower", "", Shows("only a replay has a speed")),
     deed("faster", "", Shows("only a replay has a speed")),
     deed("services", "", Shows("last heard")),
@@ -93,10 +97,10 @@ const DEEDS: &[Deed] = &[
     deed("copy", "", Shows("copied: ")),
     deed("export-csv", "", Shows(".csv")),
     deed("export-json", "", Shows(".json")),
-    deed("pause", "", Says("lane")),
-    deed("resize-lane", "", Says("")),
-    deed("cancel", "", Says("select a job first")),
-    deed("retry", "", Says("select a job first")),
+    deed("pause", "", Shows("of demo? it begins no job")),
+    deed("resize-lane", "", Shows(":resize ")),
+    deed("cancel", "", Shows("select a job first")),
+    deed("retry", "", Shows("select a job first")),
     deed("redraw", "", Says("[1 Overview]")),
 ];
 
@@ -141,6 +145,17 @@ fn table() -> Vec<(String, String)> {
     keys.lines().map(line).collect()
 }
 
+/// The seconds for which the service has been up, as the header says it: `up 21s`, `up 1m03s`.
+fn up(text: &str) -> u64 {
+    let (_, rest) = text.split_once("  up ").unwrap_or_default();
+    let word = rest.split_whitespace().next().unwrap_or_default();
+    match word.strip_suffix('s').map(str::parse) {
+        Some(Ok(seconds)) => seconds,
+        _ if word.contains('m') => 60,
+        _ => 0,
+    }
+}
+
 /// `F97`: no key ends the program, and each does what its line says.
 #[test]
 fn every_key_does_what_the_help_says() {
@@ -161,6 +176,10 @@ fn every_key_does_what_the_help_says() {
         }
         let deed = DEEDS.iter().find(|deed| deed.name == name);
         let deed = deed.unwrap_or_else(|| panic!("nobody has said what `{name}` does"));
+        if name.starts_with("time-") {
+            // There is no way back before the beginning.
+            terminal.becomes("charts with a past", |text| up(text) >= 20);
+        }
         // Out of any line that is typed into, no filter, the overview, live.
         for keys in ["\x1b", "\x1b", "1", "r", "="] {
             terminal.press(keys);
@@ -181,12 +200,28 @@ fn every_key_does_what_the_help_says() {
                 terminal.becomes(name, |text| text.contains(wanted));
             }
             Shows(wanted) => {
+                terminal.becomes("as before", |text| !text.contains(wanted));
                 terminal.press(&key);
                 terminal.becomes(name, |text| text.contains(wanted));
             }
             Loses(lost) => {
+                terminal.becomes("as before", |text| text.contains(lost));
                 terminal.press(&key);
                 terminal.becomes(name, |text| !text.contains(lost));
+            }
+            Changes(place) => {
+                let line = |text: &str| {
+                    let mut lines = text.lines().filter(|line| line.contains(place));
+                    lines.next().map(str::to_owned)
+                };
+                terminal.becomes("as before", |text| line(text).is_some());
+                // What was pressed before is drawn by then: frames are 100 ms apart.
+                thread::sleep(Duration::from_millis(150));
+                let before = line(&terminal.text());
+                terminal.press(&key);
+                terminal.becomes(name, |text| {
+                    line(text).is_some_and(|now| Some(now) != before)
+                });
             }
             Moves => {
                 thread::sleep(Duration::from_millis(150));
