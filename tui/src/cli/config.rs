@@ -41,13 +41,19 @@ pub fn run(arguments: &Arguments, wishes: &Wishes) -> Result<(), Failure> {
             file: named,
             ..Wishes::default()
         };
-        Settings::load(&wishes)?;
+        let settings = Settings::load(&wishes)?;
         let what = if there {
             "is right"
         } else {
             "is not there: the defaults hold"
         };
-        return print(&format!("{} {what}\n", used.display()));
+        let keyless = settings.keymap.keyless();
+        let keyless = if keyless.is_empty() {
+            String::new()
+        } else {
+            format!("; no key is left for {}", keyless.join(", "))
+        };
+        return print(&format!("{} {what}{keyless}\n", used.display()));
     }
     let what = if there {
         ""

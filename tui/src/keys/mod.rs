@@ -252,6 +252,12 @@ impl Keymap {
         &self.bindings
     }
 
+    /// The actions that no key is left for: another one has taken it, or the configuration gives it none.
+    pub fn keyless(&self) -> Vec<&str> {
+        let keyless = self.bindings.iter().filter(|of| of.chords.is_empty());
+        keyless.map(|of| of.name.as_str()).collect()
+    }
+
     /// The line of an action.
     pub fn binding(&self, action: Action) -> Option<&Binding> {
         self.bindings

@@ -66,3 +66,11 @@ fn what_cannot_work_is_refused() {
     assert!(refused(&[("quit", &[])]).contains("quit"));
     assert_eq!(with(&[("capture", &[])]), Ok(()), "one may do without");
 }
+
+#[test]
+fn what_is_left_without_a_key_is_known() {
+    assert!(Keymap::default().keyless().is_empty());
+    let help = HashMap::from([("help".to_owned(), vec![chord("esc")])]);
+    let keymap = Keymap::with(&help).expect("is right");
+    assert_eq!(keymap.keyless(), ["back"]);
+}
