@@ -424,6 +424,11 @@ fn of_full_lane(view: &ServiceView) -> Option<Headline> {
 }
 
 fn of_health(view: &ServiceView) -> Headline {
+    // The diagnosis says the same of the newest seconds; without it, what is known is the minute.
+    let mut verdicts = view.diagnosis.verdicts.iter();
+    if let Some(healthy) = verdicts.find(|verdict| verdict.id == VerdictId::Healthy) {
+        return Headline::new(Severity::Healthy, printable(&healthy.sentence));
+    }
     let Some(p99) = view.lag.p99_ns else {
         return Headline::new(Severity::Unknown, "no lag has been measured yet");
     };

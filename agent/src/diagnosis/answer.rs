@@ -124,6 +124,11 @@ impl Finding {
         self
     }
 
+    pub(crate) fn next_if(mut self, step: Option<String>) -> Self {
+        self.next_steps.extend(step);
+        self
+    }
+
     pub(crate) fn by(mut self, culprit: Option<Culprit>) -> Self {
         self.culprit = culprit;
         self

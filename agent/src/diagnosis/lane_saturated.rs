@@ -19,6 +19,12 @@ const TIMES_RUN: f64 = 3.0;
 /// Of jobs this short, a full lane ends some in each second.
 const SHORT_S: f64 = 0.3;
 
+/// Of the run time, so much in one downstream is most of it.
+const MOSTLY: f64 = 0.6;
+
+/// What was watched for so long has shown what is usual.
+const LONG_WATCHED_NS: u64 = 300_000_000_000;
+
 pub(super) struct LaneSaturated;
 
 impl Rule for LaneSaturated {
@@ -42,6 +48,15 @@ fn stops(lane: &LaneCase<'_, '_>, mean_run_s: Option<f64>) -> bool {
     let newest = lane.newest().next();
     newest.is_some_and(|newest| ended(&newest) == 0)
         && mean_run_s.is_some_and(|run_s| run_s < SHORT_S)
+}
+
+/// The downstream in which the jobs of a lane spend most of their time, and how long a call takes.
+fn mostly_in<'a>(case: &Case<'a>, lane: &str, run_s: f64) -> Option<(&'a str, u64)> {
+    case.downstreams()
+        .filter(|downstream| downstream.lanes().iter().any(|of| of == lane))
+        .filter_map(|downstream| Some((downstream.name(), downstream.latency_ns()?)))
+        .filter(|(_, ns)| *ns as f64 / 1e9 >= MOSTLY * run_s)
+        .max_by_key(|(_, ns)| *ns)
 }
 
 fn check_one(case: &Case<'_>, lane: LaneCase<'_, '_>) -> Option<Finding> {
@@ -102,10 +117,14 @@ fn check_one(case: &Case<'_>, lane: LaneCase<'_, '_>) -> Option<Finding> {
     } else {
         Severity::Warning
     };
+    let callee = mean_run_s.and_then(|run_s| mostly_in(case, name, run_s));
+    // A downstream that was slow before anybody looked has no other usual.
+    let watched_ns = case.seconds().count() as u64 * 1_000_000_000;
+    let doubt = callee.filter(|_| !longer && watched_ns < LONG_WATCHED_NS);
     let began = lane.full_since_mono_ns();
     let finding = Finding::new(VerdictId::LaneSaturated, severity, format!("{what}{then}."))
         .of(name)
-        .sure(if longer || !case.loop_is_fine() {
+        .sure(if longer || doubt.is_some() || !case.loop_is_fine() {
             0.6
         } else {
             0.85
@@ -123,8 +142,17 @@ fn check_one(case: &Case<'_>, lane: LaneCase<'_, '_>) -> Option<Finding> {
                 None => evidence,
             }
         }))
+        .evidence_if(callee.map(|(called, ns)| time(&format!("of that, a call to {called}"), ns)))
         .evidence_if(refuses.then(|| rate("jobs that are refused", rejected)))
         .evidence_if(paused.then(|| amount("paused", 1.0)))
+        .next_if(doubt.map(|(called, ns)| {
+            format!(
+                "ask whether {} is usual for a call to `{called}`: this agent knows only the last {} of it, and a slow \
+                 `{called}` looks the same",
+                duration(ns),
+                duration(watched_ns)
+            )
+        }))
         .next(if paused {
             "resume the lane, or find out who paused it and why"
         } else if longer {

@@ -34,6 +34,34 @@ fn more_arrives_than_can_run() {
     assert_eq!(finding.severity, Severity::Critical);
 }
 
+/// Of an agent that came after the fault, a slow downstream has never been faster: the lane is full all the same, and
+/// what is not known is said first.
+#[test]
+fn a_lane_whose_jobs_wait_for_what_was_always_slow_is_doubted() {
+    let mut scene = Scene::new();
+    scene.goes_on(30, |picture| {
+        let sqlite = picture.downstream();
+        (sqlite.calls, sqlite.latency_ms) = (8, 1_250);
+        let db = picture.lane("db");
+        (db.arriving, db.ending, db.run_ms) = (20, 8, 1_300);
+        db.full(180, 20_000);
+    });
+    assert_eq!(scene.answer(V::DownstreamSlow), Answer::Fine);
+    let finding = found(scene.answer(V::LaneSaturated));
+    assert!(finding.confidence < 0.7, "{}", finding.confidence);
+    let first = &finding.next_steps[0];
+    assert!(
+        first.starts_with("ask whether 1.3 s is usual for a call to `sqlite`"),
+        "{first}"
+    );
+    let evidence = |what| finding.evidence.iter().any(|of| of.what == what);
+    assert!(
+        evidence("of that, a call to sqlite"),
+        "{:#?}",
+        finding.evidence
+    );
+}
+
 #[test]
 fn a_short_queue_in_front_of_a_full_lane_is_what_lanes_are_for() {
     let mut scene = Scene::healthy();
