@@ -44,7 +44,7 @@ pub use self::{
     second::{Counts, DownstreamSecond, LaneSecond, Second, TypeSecond},
 };
 pub(crate) use self::{
-    day::{Day, DayBefore, Typical},
+    day::{Day, Typical},
     downstreams::Downstreams,
     kept::{Kept, merge},
     recent::Recent,

@@ -6,11 +6,11 @@ use ax_wire::{
 };
 
 use super::{
-    answer::{Against as _, amount, count, time},
+    answer::{Against as _, amount, time},
     case::Case,
 };
 use crate::{
-    history::{DayBefore, Typical},
+    history::Typical,
     marks::Predecessor,
 };
 
@@ -39,34 +39,12 @@ fn with_the_instance(before: &Predecessor, case: &Case<'_>) -> Vec<Evidence> {
     lag.into_iter().chain(cpus).collect()
 }
 
-/// The newest seconds beside a typical one of the same hour a day before, as far as both are known; or what is missing.
+/// The newest seconds beside a typical one of the same hour a day before. Nothing where that hour is not known: what is
+/// missing of it is no evidence of anything.
 fn with_the_day(case: &Case<'_>) -> Vec<Evidence> {
     let history = case.window.history();
-    match history.day.before(&history.seconds) {
-        DayBefore::Known(before) => figures(Typical::of(&case.newest()), before),
-        // Nothing is measured of it yet, or a file shows one instant of it.
-        DayBefore::NotYet { watched_min: 0, .. } => Vec::new(),
-        DayBefore::NotYet {
-            watched_min,
-            needed_min,
-        } => vec![
-            count(
-                "too few minutes of figures to compare with the same hour a day before",
-                watched_min,
-            )
-            .against(needed_min as f64),
-        ],
-        DayBefore::Unseen {
-            known_min,
-            needed_min,
-        } => vec![
-            count(
-                "too few minutes seen of the same hour a day before",
-                known_min,
-            )
-            .against(needed_min as f64),
-        ],
-    }
+    let before = history.day.before(&history.seconds);
+    before.map_or_else(Vec::new, |before| figures(Typical::of(&case.newest()), before))
 }
 
 /// A figure: what it is, and how it is read.

@@ -65,27 +65,6 @@ impl Typical {
     }
 }
 
-/// What is known of the same hour a day before.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum DayBefore {
-    /// What a second of it was like.
-    Known(Typical),
-    /// The service has not been watched for so long.
-    NotYet {
-        /// For how long it has been.
-        watched_min: u64,
-        /// For how long it has to be.
-        needed_min: u64,
-    },
-    /// It was watched before that hour, and hardly in it.
-    Unseen {
-        /// Minutes of it that are known.
-        known_min: u64,
-        /// Minutes of it that have to be.
-        needed_min: u64,
-    },
-}
-
 /// 25 hours of one service, however often it was started in them.
 #[derive(Debug, Default)]
 pub(crate) struct Day {
@@ -131,37 +110,25 @@ impl Day {
         self.minutes.push_back((minute, Typical::of(&of_it)));
     }
 
-    /// The same hour a day before the newest of the seconds that are kept.
-    pub(crate) fn before(&self, seconds: &VecDeque<Second>) -> DayBefore {
-        let minutes = seconds.iter().map(|second| second.point.at_unix_ns);
-        let minute = minute_of(minutes.clone().next_back().unwrap_or(0));
-        let first_second = minutes.map(minute_of).next();
-        let first = self.minutes.front().map(|(minute, _)| *minute);
-        let watched_min = minute.saturating_sub(first.or(first_second).unwrap_or(minute));
-        let needed_min = DAY - AROUND + FEWEST as u64;
-        if watched_min < needed_min {
-            return DayBefore::NotYet {
-                watched_min,
-                needed_min,
-            };
-        }
-        let hour = minute - DAY - AROUND..=minute - DAY + AROUND;
+    /// What a second of the same hour a day before was like, counted from the newest of the seconds that are kept. `None`
+    /// where too few minutes of it are known.
+    pub(crate) fn before(&self, seconds: &VecDeque<Second>) -> Option<Typical> {
+        let minute = minute_of(seconds.back()?.point.at_unix_ns);
+        let day_before = minute.checked_sub(DAY)?;
+        let hour = day_before.saturating_sub(AROUND)..=day_before + AROUND;
         let of_it = self.minutes.iter();
         let of_it: Vec<Typical> = of_it
             .filter(|(minute, _)| hour.contains(minute))
             .map(|(_, typical)| *typical)
             .collect();
         if of_it.len() < FEWEST {
-            return DayBefore::Unseen {
-                known_min: of_it.len() as u64,
-                needed_min: FEWEST as u64,
-            };
+            return None;
         }
         let median = |of: fn(&Typical) -> Option<f32>| {
             let values = of_it.iter().filter_map(of).map(f64::from);
             middle(values.collect()).map(|value| value as f32)
         };
-        DayBefore::Known(Typical {
+        Some(Typical {
             lag_ns: median(|typical| typical.lag_ns),
             jobs_per_s: median(|typical| typical.jobs_per_s),
             requests_per_s: median(|typical| typical.requests_per_s),
