@@ -9,7 +9,7 @@ pub(super) const FAULT: Fault = Fault {
     expect: "cpu-throttled",
     what: "throttling that looks like an exhausted database pool (needs root)",
     numbers: &[
-        Number::new("quota_percent", 10, 1, 100),
+        Number::new("quota_percent", 5, 1, 100),
         Number::new("orders_per_s", 100, 1, 1_000),
     ],
     run,
