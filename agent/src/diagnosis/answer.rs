@@ -2,7 +2,7 @@
 
 use ax_wire::{
     alert::{Severity, Unit},
-    verdict::{Culprit, Evidence, VerdictId},
+    verdict::{Culprit, Evidence, Hurt, VerdictId},
 };
 
 /// Three-valued: a rule that cannot tell is not a rule that found nothing.
@@ -71,8 +71,12 @@ pub(crate) enum Reach {
     /// All that runs in the process.
     #[default]
     Everyone,
+    /// The same, and none of it moves: whatever runs or waits is hurt, also where nothing is known of what is usual.
+    Stopped,
     /// The jobs of these lanes, and who waits for them.
     Lanes(Vec<String>),
+    /// Just these, whom the rule has seen itself.
+    These(Vec<Hurt>),
     /// Nobody yet.
     Nobody,
 }

@@ -7,7 +7,7 @@ use super::{
     answer::{Against as _, Answer, Finding, count, share, time},
     case::Case,
     stalls::{Group, Manner},
-    words::{duration, poll_of, worker_of},
+    words::{duration, find_unnamed, poll_of, worker_of},
 };
 
 pub(super) struct BlockingCall;
@@ -50,6 +50,7 @@ impl Rule for BlockingCall {
             .evidence_if(off.map(|off| share("off the CPU meanwhile", off)))
             .evidence(count("stalls in the last 5 s", group.stalls.len() as u64))
             .evidence(time("event-loop lag p99 over 3 s", case.lag.p99_ns))
+            .next_if(find_unnamed(stall.task.as_ref()).map(str::to_owned))
             .next(advice(waits_in))
             .next("or run it on a blocking lane, or in `spawn_blocking`")
             .into()

@@ -100,10 +100,9 @@ impl Rule for BlockingPoolBusy {
         if !each || is_usual {
             return Answer::Fine;
         }
-        let lag_ns = case
-            .newest()
-            .filter_map(|second| second.host.blocking_lag_ns)
-            .max();
+        // The newest one, as the verdict of an exhausted pool tells it.
+        let newest = case.newest().next();
+        let lag_ns = newest.and_then(|second| second.host.blocking_lag_ns);
         let sentence = format!(
             "{running} closures run on the blocking pool at once{}: each is a thread.",
             most_of_it(case).map_or_else(String::new, |name| format!(", most of them `{name}`"))

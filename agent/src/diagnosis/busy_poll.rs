@@ -31,7 +31,8 @@ impl Rule for BusyPoll {
         }
         let Some(cpus) = case.mean(|host| host.worker_cpus) else {
             return Answer::needs(
-                "the CPU time of the workers' threads, which the probe has not met yet",
+                "the CPU time of the workers' threads, which the probe could not read: it has not met them yet, or has no file \
+                 descriptor left",
             );
         };
         if cpus < LEAST_CPUS {

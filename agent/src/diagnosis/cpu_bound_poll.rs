@@ -7,7 +7,7 @@ use super::{
     answer::{Against as _, Answer, Finding, count, rate, share, time},
     case::Case,
     stalls::{Group, Manner},
-    words::{culprit_of, duration, percent, poll_of, worker_of},
+    words::{culprit_of, duration, find_unnamed, percent, poll_of, worker_of},
 };
 
 /// Workers that are busy for so much of the time take on more than they can do.
@@ -70,6 +70,7 @@ fn long_polls(case: &Case<'_>) -> Option<Finding> {
         .evidence_if(computed.map(|c| share("on a CPU meanwhile", c.min(1.0)).against(0.8)))
         .evidence(count("stalls in the last 5 s", group.stalls.len() as u64))
         .evidence(time("event-loop lag p99 over 3 s", case.lag.p99_ns))
+        .next_if(find_unnamed(stall.task.as_ref()).map(str::to_owned))
         .next("move the computation to `spawn_blocking`, a blocking lane or a thread pool")
         .next("or split it, with `tokio::task::yield_now().await` between the parts");
     Some(finding)

@@ -41,7 +41,8 @@ impl Rule for CpuOutsideRuntime {
         let outside = case.mean(|host| host.outside_cpus);
         let Some((outside, used)) = outside.zip(case.cpus_used()) else {
             return Answer::needs(
-                "the CPU time of the workers' threads, which the probe has not met yet",
+                "the CPU time of the workers' threads, which the probe could not read: it has not met them yet, or has no file \
+                 descriptor left",
             );
         };
         let usual = case.usual(|second| Some(f64::from(second.host.outside_cpus?)));
@@ -84,7 +85,10 @@ impl Rule for CpuOutsideRuntime {
             .evidence_if(case.mean(|host| host.worker_cpus).map(|cpus| amount("CPUs used by the workers", cpus)))
             .evidence_if(group.map(|(group, cpus)| amount(&format!("CPUs used by {}", group.name), cpus)))
             .evidence(time("event-loop lag p99 over 3 s", case.lag.p99_ns))
-            .next("look at those threads (`top -H -p PID`); limit how many run at once")
+            .next(format!(
+                "look at those threads (`top -H -p {}`); limit how many run at once",
+                case.hello().pid
+            ))
             .next("run the work on a lane with a limit below the number of CPUs, so that the workers keep theirs")
             .into()
     }

@@ -48,7 +48,10 @@ impl Rule for FdExhausted {
             .sure(0.95)
             .evidence(count("open file descriptors", open).against(limit as f64))
             .evidence_if(grows.filter(|grows| *grows > 0.0).map(|grows| rate("opened more", grows)))
-            .next("see what they are (`ls -l /proc/PID/fd | awk '{print $NF}' | sort | uniq -c | sort -n`)")
+            .next(format!(
+                "see what they are (`ls -l /proc/{}/fd | awk '{{print $NF}}' | sort | uniq -c | sort -n`)",
+                case.hello().pid
+            ))
             .next("close what leaks; bound the connections; raise the limit (`LimitNOFILE=`, `ulimit -n`)")
             .into()
     }

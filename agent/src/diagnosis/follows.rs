@@ -209,7 +209,7 @@ pub(super) fn because(cause: &Finding, other: &Finding) -> Option<String> {
 fn share_a_lane(cause: &Finding, other: &Finding) -> bool {
     match (&cause.reach, &other.reach) {
         (Reach::Lanes(own), Reach::Lanes(others)) => own.iter().any(|lane| others.contains(lane)),
-        (Reach::Everyone, _) => true,
+        (Reach::Everyone | Reach::Stopped, _) => true,
         _ => false,
     }
 }

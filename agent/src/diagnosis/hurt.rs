@@ -27,9 +27,12 @@ const SECONDS: usize = 60;
 
 /// The routes and job types that suffer, routes first and the worst hit of each first.
 pub(crate) fn who(case: &Case<'_>, reach: &Reach, began_mono_ns: u64) -> Vec<Hurt> {
-    if *reach == Reach::Nobody {
-        return Vec::new();
+    match reach {
+        Reach::Nobody => return Vec::new(),
+        Reach::These(seen) => return seen.iter().take(MOST).cloned().collect(),
+        Reach::Everyone | Reach::Stopped | Reach::Lanes(_) => {}
     }
+    let stopped = *reach == Reach::Stopped;
     let mut hurt: Vec<(f64, Hurt)> = case
         .types()
         .filter_map(|of| {
@@ -39,7 +42,7 @@ pub(crate) fn who(case: &Case<'_>, reach: &Reach, began_mono_ns: u64) -> Vec<Hur
                 TaskKind::Job if reaches(reach, latest.lane.as_deref()) => HurtKind::JobType,
                 _ => return None,
             };
-            one(case, of, kind, began_mono_ns)
+            one(case, of, kind, began_mono_ns, stopped)
         })
         .collect();
     hurt.sort_by(|(a_weight, a), (b_weight, b)| {
@@ -54,9 +57,9 @@ pub(crate) fn who(case: &Case<'_>, reach: &Reach, began_mono_ns: u64) -> Vec<Hur
 
 fn reaches(reach: &Reach, lane: Option<&str>) -> bool {
     match reach {
-        Reach::Everyone => true,
+        Reach::Everyone | Reach::Stopped => true,
         Reach::Lanes(lanes) => lane.is_some_and(|lane| lanes.iter().any(|of| of == lane)),
-        Reach::Nobody => false,
+        Reach::These(_) | Reach::Nobody => false,
     }
 }
 
@@ -66,6 +69,7 @@ fn one(
     of: TypeCase<'_, '_>,
     kind: HurtKind,
     began_mono_ns: u64,
+    stopped: bool,
 ) -> Option<(f64, Hurt)> {
     let latest = &of.entry.value.latest;
     let (mut ended, mut errors, mut run_ns, mut wait_ns) = (0_u64, 0_u64, None, None);
@@ -100,7 +104,8 @@ fn one(
         if felt { more } else { 0.0 }
     });
     // Those that have begun and do not end have no run time yet.
-    let hangs = ended == 0 && latest.running + latest.pending > 0 && usual_ns.is_some();
+    let hangs =
+        ended == 0 && latest.running + latest.pending > 0 && (usual_ns.is_some() || stopped);
     let fails = errors > 0 && usual_errors.is_none_or(|usual| usual.median < 1.0);
     if longer <= 0.0 && !hangs && !fails {
         return None;

@@ -8,7 +8,7 @@ use super::{
     case::Case,
     runtime_deadlock,
     stalls::{Group, Manner},
-    words::{duration, poll_of, worker_of},
+    words::{duration, find_unnamed, poll_of, worker_of},
 };
 
 pub(super) struct LockContention;
@@ -48,6 +48,7 @@ impl Rule for LockContention {
             .evidence_if(off.map(|off| share("off the CPU in a futex meanwhile", off)))
             .evidence(count("stalls in the last 5 s", group.stalls.len() as u64))
             .evidence(time("event-loop lag p99 over 3 s", case.lag.p99_ns))
+            .next_if(find_unnamed(stall.task.as_ref()).map(str::to_owned))
             .next("hold the lock for less: no I/O, no computing and no `.await` while it is held")
             .next("where it has to be held across an `.await`, take `tokio::sync::Mutex`")
             .into()

@@ -112,7 +112,8 @@ fn finding(case: &Case<'_>, grown: &Grown) -> Finding {
     };
     let queued = change(&|second| second.point.pending as f64);
     let tasks = change(&|second| second.host.alive_tasks as f64);
-    let gained_mib = (grown.to - grown.from) / MIB;
+    // The figures of the evidence and of the screens are in MB, too.
+    let gained_mb = (grown.to - grown.from) / 1e6;
     let piled = piled_up(case, span);
     let (why, advice) = match &piled {
         Some((name, more)) => (
@@ -133,7 +134,7 @@ fn finding(case: &Case<'_>, grown: &Grown) -> Finding {
         ),
     };
     let sentence =
-        format!("Memory has grown by {gained_mib:.0} MiB in {span} s without a pause{why}.");
+        format!("Memory has grown by {gained_mb:.0} MB in {span} s without a pause{why}.");
     let culprit = piled.map(|(name, _)| Culprit {
         task_type: Some(name),
         ..Culprit::default()

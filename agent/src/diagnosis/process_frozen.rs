@@ -25,6 +25,7 @@ impl Rule for ProcessFrozen {
 
     fn check(&self, case: &Case<'_>) -> Answer {
         let history = case.window.history();
+        let pid = case.hello().pid;
         let Some(silent_ns) = history.silent_ns(case.now) else {
             return Answer::Fine;
         };
@@ -40,7 +41,7 @@ impl Rule for ProcessFrozen {
                 .sure(0.99)
                 .since(began)
                 .evidence(time("silent for", silent_ns))
-                .next("wake it with `kill -CONT PID`; find who stopped it: a debugger, a job control, a freezer")
+                .next(format!("wake it with `kill -CONT {pid}`; find who stopped it: a debugger, a job control, a freezer"))
                 .into();
         }
         // One that runs is not frozen, whatever it does not come to.
@@ -68,7 +69,9 @@ impl Rule for ProcessFrozen {
             .since(began)
             .evidence(time("silent for", silent_ns))
             .evidence_if(cpus.map(|cpus| amount("CPUs used meanwhile", cpus)))
-            .next("look at its state and stacks from outside (`cat /proc/PID/status /proc/PID/wchan`, `gdb -p PID`)")
+            .next(format!(
+                "look at its state and stacks from outside (`cat /proc/{pid}/status /proc/{pid}/wchan`, `gdb -p {pid}`)"
+            ))
             .next("look at the freezer of its control group, and at memory (swap)")
             .into()
     }

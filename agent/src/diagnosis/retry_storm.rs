@@ -1,6 +1,9 @@
 //! Retries are most of the load.
 
-use ax_wire::{alert::Severity, verdict::VerdictId};
+use ax_wire::{
+    alert::Severity,
+    verdict::{Culprit, VerdictId},
+};
 
 use super::{
     Rule,
@@ -26,12 +29,31 @@ impl Rule for RetryStorm {
         if let Some(needs) = case.lacks_seconds(HELD) {
             return Answer::needs(needs);
         }
-        let found = case.lanes().filter_map(check_one);
+        let found = case.lanes().filter_map(|lane| check_one(case, lane));
         found.collect::<Vec<_>>().into()
     }
 }
 
-fn check_one(lane: LaneCase<'_, '_>) -> Option<Finding> {
+/// The type of the lane of which most attempts fail: of each that is repeated a run ends, and no job does.
+fn culprit(case: &Case<'_>, lane: &str) -> Option<Culprit> {
+    let types = case.types();
+    let of_lane = types.filter(|of| of.entry.value.latest.lane.as_deref() == Some(lane));
+    let most = of_lane.max_by_key(|of| {
+        let failed = of.newest().map(|second| {
+            let ended = u64::from(second.counts.finished);
+            second.run.count().saturating_sub(ended) + u64::from(second.counts.unsuccessful)
+        });
+        failed.sum::<u64>()
+    })?;
+    let latest = &most.entry.value.latest;
+    Some(Culprit {
+        task_type: Some(latest.name.clone()),
+        place: latest.place.clone(),
+        ..Culprit::default()
+    })
+}
+
+fn check_one(case: &Case<'_>, lane: LaneCase<'_, '_>) -> Option<Finding> {
     let attempts = lane.per_second(|second| second.started);
     let retried = lane.per_second(|second| second.retried);
     let part = retried / attempts.max(1e-9);
@@ -54,6 +76,7 @@ fn check_one(lane: LaneCase<'_, '_>) -> Option<Finding> {
     let finding = Finding::new(VerdictId::RetryStorm, Severity::Warning, sentence)
         .of(name)
         .sure(0.9)
+        .by(culprit(case, name))
         .hurts(Reach::Lanes(vec![name.to_owned()]))
         .evidence(share("attempts that are repeated", part.min(1.0)).against(usual.map_or(STORM, |u| u.median)))
         .evidence(rate("attempts", attempts))

@@ -8,7 +8,7 @@ use ax_wire::{
 
 use super::{
     Rule,
-    answer::{Answer, Finding, count, time},
+    answer::{Answer, Finding, Reach, count, time},
     case::Case,
     stalls::{Manner, SeenStall},
     words::{culprit_of, duration, named},
@@ -115,6 +115,7 @@ impl Rule for RuntimeDeadlock {
             .sure(0.9)
             .since(began)
             .by(culprit)
+            .hurts(Reach::Stopped)
             .evidence(count("workers that do not move", workers as u64))
             .evidence(time("for at least", found.youngest_ns))
             .next("take a snapshot for the stacks of all workers (`ax-top capture`), then restart the service")

@@ -7,7 +7,7 @@ use ax_wire::{
     JobId,
     alert::Severity,
     sample::{MAX_WAITING_JOBS, WaitingJob, WaitingReason},
-    verdict::VerdictId,
+    verdict::{Hurt, HurtKind, VerdictId},
 };
 
 use super::{
@@ -133,12 +133,6 @@ fn check_jobs(waiting: &[WaitingJob], all: Waiters, at_mono_ns: u64) -> Option<F
         )
     };
     let oldest = stuck.iter().max_by_key(|job| job.age_ns)?;
-    let mut lanes: Vec<String> = stuck
-        .iter()
-        .filter_map(|job| job.task.lane.clone())
-        .collect();
-    lanes.sort();
-    lanes.dedup();
     let too_long = waiting
         .iter()
         .filter(|job| job.age_ns >= TOO_LONG_NS)
@@ -158,7 +152,7 @@ fn check_jobs(waiting: &[WaitingJob], all: Waiters, at_mono_ns: u64) -> Option<F
         .sure(confidence)
         .since(at_mono_ns.saturating_sub(oldest.age_ns))
         .by(Some(culprit_of(&oldest.task)))
-        .hurts(Reach::Lanes(lanes))
+        .hurts(Reach::These(hurt(&stuck)))
         .evidence(count("jobs that wait so", stuck.len() as u64))
         .evidence(time("the oldest waits", oldest.age_ns).against(LEAST_NS as f64))
         .evidence(count(too_long_of, too_long as u64))
@@ -166,6 +160,25 @@ fn check_jobs(waiting: &[WaitingJob], all: Waiters, at_mono_ns: u64) -> Option<F
         .next("submit what is missing, retry or drop what failed, or cancel those that wait")
         .next("submit all jobs of a graph before any of them can wait in vain (`after` takes handles, too)");
     Some(finding)
+}
+
+/// The types of those that wait, most of them first.
+fn hurt(stuck: &[&WaitingJob]) -> Vec<Hurt> {
+    let mut by_type: BTreeMap<&str, u64> = BTreeMap::new();
+    for job in stuck {
+        *by_type.entry(&job.task.name).or_default() += 1;
+    }
+    let mut types: Vec<_> = by_type.into_iter().collect();
+    types.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let types = types.into_iter().map(|(name, count)| Hurt {
+        kind: HurtKind::JobType,
+        name: name.to_owned(),
+        affected: Some(count),
+        errors: None,
+        usual_p99_ns: None,
+        p99_ns: None,
+    });
+    types.collect()
 }
 
 fn wait(stuck: &[&WaitingJob]) -> &'static str {

@@ -27,6 +27,14 @@ pub(crate) fn poll_of(task: Option<&TaskRef>) -> String {
     }
 }
 
+/// How to find a task that has no name.
+pub(crate) fn find_unnamed(task: Option<&TaskRef>) -> Option<&'static str> {
+    task.is_none().then_some(
+        "find it: the snapshot of the stall has its stack where the probe takes stacks (`.stacks(true)`); \
+         `ax_probe::spawn(name, ..)` gives it a name",
+    )
+}
+
 /// Where a stall was.
 pub(crate) fn worker_of(stall: &Stall) -> String {
     stall.worker.map_or_else(

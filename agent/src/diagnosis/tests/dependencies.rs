@@ -31,6 +31,11 @@ fn jobs_that_wait_for_what_cannot_finish() {
             .sentence
             .contains("1 job waits for `ledger`, which nobody has submitted")
     );
+    let verdicts = with(&missing).diagnosis().verdicts.clone();
+    let hurt: Vec<_> = verdicts[0].who_is_hurt.iter().collect();
+    assert_eq!(verdicts[0].id, V::StuckDependencies);
+    assert_eq!(hurt.len(), 1, "{hurt:?}");
+    assert_eq!((hurt[0].name.as_str(), hurt[0].affected), ("step", Some(1)));
     let mut failed = waiting(2, "import", &[]);
     failed.reason = WaitingReason::Person;
     let behind = vec![waiting(1, "report", &[(Some(2), None)]), failed];

@@ -213,6 +213,8 @@ fn retries_that_are_most_of_the_load() {
             .sentence
             .starts_with("75 % of the attempts in lane `api`")
     );
+    let culprit = finding.culprit.expect("is named");
+    assert_eq!(culprit.task_type.as_deref(), Some("api"));
     let mut scene = Scene::healthy();
     scene.goes_on(3, retries(2));
     assert_eq!(

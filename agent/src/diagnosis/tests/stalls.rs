@@ -154,6 +154,35 @@ fn workers_that_all_wait_for_a_lock_are_a_deadlock_unless_somebody_works() {
     assert!(finding.sentence.starts_with("Both workers wait for a lock"));
     assert_eq!(finding.severity, Severity::Page);
     assert_eq!(scene.answer(V::LockContention), Answer::Fine);
+    // A service that hangs from its start has no usual times.
+    let mut young = Scene::new();
+    let hang = |picture: &mut Picture| {
+        (picture.stalled, picture.on_cpu, picture.outside) = (true, 0.0, 0.0);
+        (picture.blocking_running, picture.types[0].ending) = (0, 0);
+    };
+    young.goes_on(3, hang);
+    for worker in [0, 1] {
+        young.stall_goes_on(2_500, |stall| {
+            waits_for_lock(stall);
+            (stall.worker, stall.task) = (Some(worker), None);
+        });
+    }
+    // Where it is a task without a name it is said how to find it.
+    young.goes_on(1, |picture| {
+        hang(picture);
+        picture.outside = 0.9;
+    });
+    let contention = found(young.answer(V::LockContention));
+    assert!(contention.next_steps[0].contains("`.stacks(true)`"));
+    young.goes_on(3, hang);
+    let first = &young.diagnosis().verdicts[0];
+    assert_eq!(first.id, V::RuntimeDeadlock);
+    assert!(
+        first
+            .who_is_hurt
+            .iter()
+            .any(|hurt| hurt.name == "GET /orders")
+    );
     // A thread outside the workers that computes may hold the lock, and will let it go.
     let mut scene = Scene::healthy();
     stuck(&mut scene, 0.9);
