@@ -143,13 +143,11 @@ pub fn of_file(world: &World) -> Option<Headline> {
 
 /// What is to be said of a service, live or not, worst first, and at least one.
 pub fn of_service(view: &ServiceView, now_unix_ns: u64) -> Vec<Headline> {
-    match view.summary.state {
-        ServiceState::Live => of_view(view),
-        _ => {
-            let cause = why_silent(&view.summary, view);
-            vec![cause.unwrap_or_else(|| of_silence(&view.summary, now_unix_ns))]
-        }
+    if view.summary.state == ServiceState::Live {
+        return of_view(view);
     }
+    let cause = why_silent(&view.summary, view);
+    vec![cause.unwrap_or_else(|| of_silence(&view.summary, now_unix_ns))]
 }
 
 /// Why a service that is connected says nothing, where the agent has found out.

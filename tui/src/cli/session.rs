@@ -140,12 +140,12 @@ impl Session {
     ///
     /// As [`Self::wanted`].
     pub fn current(&self, wanted: Option<&str>) -> Result<Vec<&ServiceSummary>, Failure> {
-        Ok(without_replaced(self.wanted(wanted)?, wanted))
+        Ok(without_replaced(&self.wanted(wanted)?, wanted))
     }
 }
 
 fn without_replaced<'a>(
-    chosen: Vec<&'a ServiceSummary>,
+    chosen: &[&'a ServiceSummary],
     wanted: Option<&str>,
 ) -> Vec<&'a ServiceSummary> {
     let is_gone = |service: &ServiceSummary| {
@@ -219,17 +219,17 @@ mod tests {
             service: "billing".to_owned(),
             ..lost.clone()
         };
-        let all = vec![&lost, &ended, &silent, &live, &other];
+        let all = [&lost, &ended, &silent, &live, &other];
         let pids = |wanted| {
-            let kept = without_replaced(all.clone(), wanted);
+            let kept = without_replaced(&all, wanted);
             kept.iter().map(|service| service.pid).collect::<Vec<_>>()
         };
         assert_eq!(pids(None), [4_002, live.pid, 4_000], "billing has no other");
         assert_eq!(
-            without_replaced(vec![&lost], Some("4000")),
+            without_replaced(&[&lost], Some("4000")),
             [&lost],
             "it is meant"
         );
-        assert_eq!(without_replaced(vec![&lost, &ended], None).len(), 2);
+        assert_eq!(without_replaced(&[&lost, &ended], None).len(), 2);
     }
 }
