@@ -109,6 +109,8 @@ pub fn because(evidence: &Evidence) -> String {
     // CPUs are counted, too, and are seldom whole ones.
     let is_whole = |value: f64| value.fract() == 0.0;
     let shown = |value: f64| match evidence.unit {
+        // Two that differ by less than a tenth would look the same.
+        Unit::Count if !is_whole(value) && value.abs() < 1.0 => format!("{value:.2}"),
         Unit::Count if !is_whole(value) => format!("{value:.1}"),
         unit => figure(value, unit),
     };
@@ -177,5 +179,11 @@ mod tests {
             unit: Unit::Count,
         };
         assert_eq!(because(&cpus), "CPUs used 1.6 (against 2)");
+        let few = Evidence {
+            value: 0.043,
+            against: Some(0.05),
+            ..cpus
+        };
+        assert_eq!(because(&few), "CPUs used 0.04 (against 0.05)");
     }
 }

@@ -33,6 +33,8 @@ pub struct Arguments {
 struct Report<'a> {
     service: &'a str,
     pid: u32,
+    /// Whether it speaks: of one that is silent or lost these are the last words.
+    state: ServiceState,
     /// When it was so.
     at_unix_ns: u64,
     #[serde(flatten)]
@@ -155,6 +157,7 @@ fn tell(view: &ServiceView, now_unix_ns: u64, source: Source, json: bool) -> Res
         print_json(&Report {
             service: &view.summary.service,
             pid: view.summary.pid,
+            state: view.summary.state,
             at_unix_ns: view.at_unix_ns,
             diagnosis: &view.diagnosis,
         })
@@ -205,11 +208,16 @@ fn paragraph(verdict: &Verdict, view: &ServiceView, now_unix_ns: u64, text: &mut
         (false, true) => "follows",
         (false, false) => severity.label(),
     };
+    // Healthy is its own label.
+    let named = match healthy {
+        true => String::new(),
+        false => format!("{}  ", verdict::name(verdict)),
+    };
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "{label}  {}  {}  ({})\n  {}",
-        verdict::name(verdict),
+        "{label}  {}{}  ({})\n  {}",
+        named,
         age(verdict::lasted_ns(verdict, now_unix_ns)),
         verdict::confidence(verdict),
         printable(&verdict.sentence)
@@ -250,6 +258,13 @@ mod tests {
         ));
     }
 
+    #[test]
+    fn a_healthy_service_is_said_to_be_so_once() {
+        let view = fixture::diagnosed_healthy();
+        let text = text(&view, fixture::NOW_UNIX_NS, Source::Agent);
+        assert_eq!(text.matches("healthy").count(), 1, "{text}");
+    }
+
     /// The program of a service has its name, and may lie in the folder where somebody asks for the service.
     #[test]
     fn a_file_that_is_no_snapshot_may_have_the_name_of_a_service() {
@@ -280,11 +295,16 @@ mod tests {
         let json = serde_json::to_value(&Report {
             service: &view.summary.service,
             pid: view.summary.pid,
+            state: view.summary.state,
             at_unix_ns: view.at_unix_ns,
             diagnosis: &view.diagnosis,
         })
         .expect("is JSON");
         assert_eq!(json["service"], "checkout");
+        assert_eq!(
+            (&json["pid"], &json["state"]),
+            (&4121.into(), &"live".into())
+        );
         assert_eq!(json["verdicts"][0]["id"], "blocking-call");
         assert_eq!(json["unsure"][0]["id"], "memory-growth");
     }

@@ -169,7 +169,7 @@ fn lane_line(lane: &LaneView) -> String {
         ms(lane.queue_wait.p99_ns),
         ms(lane.run.p99_ns),
         rate(lane.recent.finished_per_s),
-        rate(lane.rates.unsuccessful_per_s),
+        rate(lane.recent.unsuccessful_per_s),
         lanes::note(lane)
     );
     format!("{}\n", text.trim_end())
