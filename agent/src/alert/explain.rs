@@ -132,7 +132,19 @@ impl Book {
                 );
                 (Standing::Cooldown, why)
             }
-            None => (Standing::Firing, format!("fires, since {lasted}")),
+            None => {
+                let ends = active
+                    .clear_since_mono_ns
+                    .map_or_else(String::new, |since| {
+                        let (clear, needed) = (now.since(since), rule.clear_for);
+                        format!(
+                            "; clear for {} of the {} after which it ends",
+                            span(clear),
+                            span(needed)
+                        )
+                    });
+                (Standing::Firing, format!("fires, since {lasted}{ends}"))
+            }
         }
     }
 }
@@ -179,6 +191,10 @@ fn not_judged(
         (Quiet::Debugged, ServiceState::Live) => (
             Standing::Quiet,
             "a debugger holds the service, or did a moment ago".to_owned(),
+        ),
+        (_, ServiceState::Ended) => (
+            Standing::Unknown,
+            "the service has ended with a goodbye: nothing is judged any more".to_owned(),
         ),
         _ => (
             Standing::Unknown,

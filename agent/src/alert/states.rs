@@ -51,7 +51,7 @@ pub struct Active {
     pub(super) since_mono_ns: u64,
     /// Since when the figure has been back behind the second bound.
     #[serde(skip)]
-    clear_since_mono_ns: Option<u64>,
+    pub(super) clear_since_mono_ns: Option<u64>,
     /// Its rule has acted, and acts once more when it ends.
     #[serde(default)]
     pub(super) acted: bool,

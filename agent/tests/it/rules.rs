@@ -284,6 +284,19 @@ fn each_reason_not_to_fire_is_said() {
         (told.standing, told.why.as_str()),
         (Standing::Firing, "fires, since 11 s")
     );
+    // It is not over with the first second that is below the bound.
+    let mut recovers = Judged::new();
+    recovers.seconds(20, healthy);
+    recovers.seconds(15, late(180));
+    let mut said = (0..120).map(|_| {
+        recovers.seconds(1, healthy);
+        let told = recovers.explained("lag-high", Quiet::No);
+        (told.standing, told.why)
+    });
+    let waits = said.find(|(_, why)| why.contains("; clear for "));
+    let (standing, why) = waits.expect("is said before it ends");
+    assert_eq!(standing, Standing::Firing, "{why}");
+    assert!(why.ends_with("after which it ends"), "{why}");
     // Twice within the cooldown.
     for _ in 0..2 {
         judged.seconds(2, late(400));
