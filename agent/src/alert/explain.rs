@@ -120,32 +120,21 @@ impl Book {
             let why = format!("silenced for {} more: {}", duration(left), silenced.reason);
             return (Standing::Silenced, why);
         }
-        match self
-            .cooldown_left(rule, subject, now)
-            .filter(|_| !active.acted)
-        {
-            Some(left) => {
-                let why = format!(
-                    "it acted less than {} ago; acts in {} if it still fires",
-                    span(rule.cooldown),
-                    span(left)
-                );
-                (Standing::Cooldown, why)
-            }
-            None => {
-                let ends = active
-                    .clear_since_mono_ns
-                    .map_or_else(String::new, |since| {
-                        let (clear, needed) = (now.since(since), rule.clear_for);
-                        format!(
-                            "; clear for {} of the {} after which it ends",
-                            span(clear),
-                            span(needed)
-                        )
-                    });
-                (Standing::Firing, format!("fires, since {lasted}{ends}"))
-            }
+        let cooldown = self.cooldown_left(rule, subject, now);
+        if let Some(left) = cooldown.filter(|_| !active.acted) {
+            let why = format!(
+                "it acted less than {} ago; acts in {} if it still fires",
+                span(rule.cooldown),
+                span(left)
+            );
+            return (Standing::Cooldown, why);
         }
+        let ends = active.clear_since_mono_ns.map(|since| {
+            let (clear, needed) = (span(now.since(since)), span(rule.clear_for));
+            format!("; clear for {clear} of the {needed} after which it ends")
+        });
+        let why = format!("fires, since {lasted}{}", ends.unwrap_or_default());
+        (Standing::Firing, why)
     }
 }
 
