@@ -209,9 +209,10 @@ fn paragraph(verdict: &Verdict, view: &ServiceView, now_unix_ns: u64, text: &mut
         (false, false) => severity.label(),
     };
     // Healthy is its own label.
-    let named = match healthy {
-        true => String::new(),
-        false => format!("{}  ", verdict::name(verdict)),
+    let named = if healthy {
+        String::new()
+    } else {
+        format!("{}  ", verdict::name(verdict))
     };
     // Writing to a string cannot fail.
     let _ = writeln!(
