@@ -1,6 +1,6 @@
 //! The agent as a daemon: `ax-agent`.
 
-use std::{path::PathBuf, process::ExitCode, sync::Arc};
+use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, sync::Arc};
 
 use ax_wire::socket::SYSTEM_SOCKET;
 use clap::Parser;
@@ -106,9 +106,11 @@ pub fn main() -> ExitCode {
             return code.into();
         }
     };
+    // Colours in a journal or a file are noise.
     tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(&args.log))
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .init();
     let done = if args.check_config {
         check(&args)

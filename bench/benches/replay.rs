@@ -83,6 +83,7 @@ fn record(path: &Path, seconds: u64) -> u64 {
     let services = Services {
         services: vec![view.summary.clone()],
         agent_dropped: AgentDropped::default(),
+        file_problem: None,
     };
     let first = std::iter::once((stage::now_unix_ns(), ToViewer::Services(services)));
     let views = (0..seconds).map(move |second| {

@@ -9,10 +9,7 @@ use super::{
     answer::{Against as _, amount, time},
     case::Case,
 };
-use crate::{
-    history::Typical,
-    marks::Predecessor,
-};
+use crate::{history::Typical, marks::Predecessor};
 
 /// Adds the comparisons to the first verdict.
 pub(super) fn tell(first: &mut Verdict, before: Option<&Predecessor>, case: &Case<'_>) {
@@ -44,7 +41,9 @@ fn with_the_instance(before: &Predecessor, case: &Case<'_>) -> Vec<Evidence> {
 fn with_the_day(case: &Case<'_>) -> Vec<Evidence> {
     let history = case.window.history();
     let before = history.day.before(&history.seconds);
-    before.map_or_else(Vec::new, |before| figures(Typical::of(&case.newest()), before))
+    before.map_or_else(Vec::new, |before| {
+        figures(Typical::of(&case.newest()), before)
+    })
 }
 
 /// A figure: what it is, and how it is read.

@@ -160,11 +160,7 @@ pub struct DownstreamSecond {
 
 /// What was added to the counters in an interval; nothing where there is no interval to add in. A counter that went
 /// backwards, which no probe sends, has added nothing.
-fn counts(
-    interval_ns: Option<u64>,
-    before: &JobCounters,
-    after: &JobCounters,
-) -> Counts {
+fn counts(interval_ns: Option<u64>, before: &JobCounters, after: &JobCounters) -> Counts {
     if interval_ns.is_none() {
         return Counts::default();
     }

@@ -27,7 +27,11 @@ fn read(path: &Path) -> Reread {
 }
 
 /// Goes on until it is dropped. `known` is the state in which the file was read last.
+///
+/// What was wrong may be mended in a file that the configuration names, such as a body: one that is not taken is read
+/// again each second, and told of when something else comes of it.
 pub(super) async fn watch(path: Arc<Path>, mut known: Stamp, asked: Arc<Notify>, hub: HubHandle) {
+    let mut problem = None;
     loop {
         let is_asked = tokio::select! {
             () = sleep(EVERY) => false,
@@ -38,13 +42,18 @@ pub(super) async fn watch(path: Arc<Path>, mut known: Stamp, asked: Arc<Notify>,
         let Ok(current) = spawn_blocking(move || Stamp::of(&looked_at)).await else {
             continue;
         };
-        if current == known && !is_asked {
+        let is_new = current != known || is_asked;
+        if !is_new && problem.is_none() {
             continue;
         }
         known = current;
         let path = Arc::clone(&path);
         if let Ok(reread) = spawn_blocking(move || read(&path)).await {
-            hub.file(reread).await;
+            let still = reread.outcome.as_ref().err().cloned();
+            if is_new || still != problem {
+                hub.file(reread).await;
+            }
+            problem = still;
         }
     }
 }

@@ -171,6 +171,26 @@ async fn a_rule_that_is_taken_out_of_the_file_ends_what_it_began() {
     agent.stop().await;
 }
 
+/// What was wrong may be in a file that the configuration names: mended there, it is taken without another word.
+#[tokio::test]
+async fn a_body_that_is_mended_is_noticed() {
+    let agent = agent("");
+    let path = agent.folder().join("agent.toml");
+    let body = agent.folder().join("body.json");
+    write(&body, "{\"what\": \"{{nonsense}}\"}");
+    write(
+        &path,
+        "quiet = '0s'\n[actions]\npage = [{ exec = ['true'], body = 'body.json' }]\n",
+    );
+    let mut viewer = agent.viewer().await;
+    let wrong = report_until(&mut viewer, |report| report.problem.is_some()).await;
+    let problem = wrong.problem.expect("is told");
+    assert!(problem.contains("nonsense"), "{problem}");
+    write(&body, "{\"what\": \"{{rule}}\"}");
+    report_until(&mut viewer, |report| report.problem.is_none()).await;
+    agent.stop().await;
+}
+
 /// A bad file keeps the old rules and says where it is wrong; a right one is taken, and marked. By itself and on request.
 #[tokio::test]
 async fn a_file_is_read_again_and_a_wrong_one_changes_nothing() {

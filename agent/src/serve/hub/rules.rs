@@ -333,17 +333,12 @@ impl Hub {
         let Reread { outcome } = file;
         match outcome {
             Ok(file) => {
-                let (quiet, snapshots) = (file.quiet, file.snapshots.clone());
-                let waits = snapshots.wait_for_a_start(&self.alerts.at_start);
+                let waits = file.snapshots.wait_for_a_start(&self.alerts.at_start);
                 self.end_without_rule(&file.rules, now);
                 self.config.take_rules(*file);
                 self.evidence.set_limits(self.config.snapshots.clone());
                 let rules = self.config.rules.enabled().count();
-                tracing::info!(
-                    ?quiet,
-                    ?snapshots,
-                    "configuration read again: {rules} rules are on"
-                );
+                tracing::info!("configuration read again: {rules} rules are on");
                 for warning in self.config.rules.warnings().iter().chain(&waits) {
                     tracing::warn!("{warning}");
                 }
