@@ -104,8 +104,11 @@ fn known_queue(second: &ServiceSecond, known: &Filled) -> u64 {
 }
 
 fn lane_is_full(lane: &LaneSecond) -> bool {
-    let all_taken = lane.limit > 0 && lane.running >= lane.limit;
-    all_taken && (lane.pending > 0 || lane.full_ns.is_some_and(|ns| ns >= FULL_NS))
+    // At a sample's instant a slot may be between two jobs.
+    let nearly_all_taken = lane.running * 10 >= lane.limit * 9;
+    let all_taken = lane.running >= lane.limit;
+    let for_long = lane.full_ns.is_some_and(|ns| ns >= FULL_NS);
+    lane.limit > 0 && (nearly_all_taken && lane.pending > 0 || all_taken && for_long)
 }
 
 fn is_full(downstream: &DownstreamSecond) -> bool {
@@ -140,6 +143,22 @@ mod tests {
             .collect();
         assert_eq!(names, [("work", 2), ("db", 2)]);
         assert_eq!(found[0].limit, Some(20));
+    }
+
+    /// A sample may come between the end of a job and the start of the next, in each second anew.
+    #[test]
+    fn a_lane_with_a_slot_between_two_jobs_is_full() {
+        let mut session = made::session(&[1_100.0], 1_000.0);
+        for (at, second) in session.steps[0].service.iter_mut().enumerate() {
+            let lane = &mut second.lanes[0];
+            (lane.running, lane.pending) = (20 - at as u64 % 3, 50);
+            lane.full_ns = None;
+        }
+        assert_eq!(filled(&session)[0].name, "work");
+        for second in &mut session.steps[0].service {
+            second.lanes[0].running = 17;
+        }
+        assert_eq!(filled(&session), [], "three are free");
     }
 
     #[test]
