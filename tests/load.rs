@@ -351,16 +351,12 @@ fn a_tenth_more_work_is_a_change_and_noise_is_none() {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let rounds = repetitions(1);
-    // Below the knee, beyond which latency is that of a queue: a worker computes for 10 ms a hundred times a second.
     let cases = if full() {
-        vec![
-            ("work", 20_000, 22_000, "50..150x3"),
-            ("spin", 10_000, 11_000, "20..60x3"),
-        ]
+        vec![("work", 20_000, 22_000), ("spin", 10_000, 11_000)]
     } else {
-        vec![("work", 20_000, 22_000, "50,150")]
+        vec![("work", 20_000, 22_000)]
     };
-    for (path, usual, more, steps) in cases {
+    for (path, usual, more) in cases {
         let (mut same, mut told) = (0, 0);
         for round in 0..rounds {
             let service = Service::start();
@@ -368,8 +364,14 @@ fn a_tenth_more_work_is_a_change_and_noise_is_none() {
                 let file = folder.path().join(format!("{path}-{round}-{name}.json"));
                 let mut command = load(&service);
                 command.args(["--url", &service.url(&format!("/{path}?us={us}"))]);
-                command.args(["--steps", steps, "--no-search", "--warm-up", "500ms"]);
-                command.arg("--output");
+                command.args([
+                    "--steps",
+                    if full() { "50..150x3" } else { "50,150" },
+                    "--no-search",
+                    "--warm-up",
+                    "500ms",
+                    "--output",
+                ]);
                 command
                     .arg(&file)
                     .args(["--step-for", if full() { "5s" } else { "2s" }]);
