@@ -28,7 +28,7 @@ mod stalls;
 mod take;
 mod trend;
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
 use ax_wire::{
     event::{Event, Events, ObserverGap},
@@ -335,8 +335,9 @@ impl ServiceHistory {
     }
 
     /// Nobody listened for so long until now: its silence is shorter by that.
-    pub(crate) fn was_not_heard(&mut self, for_ns: u64, now: Now) {
-        self.heard_mono_ns = self.heard_mono_ns.saturating_add(for_ns).min(now.mono_ns);
+    pub(crate) fn was_not_heard(&mut self, span: Duration, now: Now) {
+        let heard_mono_ns = self.heard_mono_ns.saturating_add(span.as_nanos() as u64);
+        self.heard_mono_ns = heard_mono_ns.min(now.mono_ns);
     }
 
     /// For how long it has been connected without sending a sample.

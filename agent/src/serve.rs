@@ -7,6 +7,7 @@ mod hub;
 mod lines;
 mod memory;
 mod message;
+mod pause;
 mod questions;
 mod reload;
 mod restart;

@@ -24,6 +24,7 @@ use super::{
     evidence::{Answer, Asker, Evidence, refusal},
     memory,
     message::{FromService, HubHandle, Loss, Message, inbox},
+    pause::OwnPause,
     questions::Questions,
     restart::SavedAlerts,
     service::{Service, Speaker},
@@ -44,9 +45,6 @@ use crate::{
 /// How often states are looked at, and viewers that missed something are brought up to date.
 const TICK: Duration = Duration::from_secs(1);
 
-/// A tick that comes so much too late tells that the agent itself did not run.
-const OWN_PAUSE_NS: u64 = 1_000_000_000;
-
 pub(super) type ServiceMap = BTreeMap<InstanceId, Service>;
 
 #[derive(Debug)]
@@ -63,8 +61,7 @@ pub(super) struct Hub {
     alerts: Alerts,
     saved: SavedAlerts,
     dropped: AgentDropped,
-    /// When the last tick was.
-    ticked_mono_ns: u64,
+    own_pause: OwnPause,
     /// Once it is cancelled, connections end because we end: nobody is lost.
     stop: CancellationToken,
 }
@@ -104,7 +101,7 @@ impl Hub {
             controls: Controls::default(),
             saved,
             dropped: AgentDropped::default(),
-            ticked_mono_ns: now.mono_ns,
+            own_pause: OwnPause::new(TICK, now),
             stop,
         };
         (HubHandle::new(sender), hub)
@@ -412,18 +409,11 @@ impl Hub {
         self.tell_services(now);
     }
 
-    /// An agent that was stopped (Ctrl-Z of the dashboard that it lives in), or got no CPU, has heard nobody meanwhile.
-    /// That is no silence of theirs.
     fn notice_own_pause(&mut self, now: Now) {
-        let paused_ns = now
-            .since(self.ticked_mono_ns)
-            .saturating_sub(TICK)
-            .as_nanos() as u64;
-        self.ticked_mono_ns = now.mono_ns;
-        if paused_ns >= OWN_PAUSE_NS {
-            tracing::info!("this agent did not run for {} ms", paused_ns / 1_000_000);
+        if let Some(paused) = self.own_pause.tick(now) {
+            tracing::info!("this agent did not run for {} ms", paused.as_millis());
             for service in self.services.values_mut() {
-                service.history.was_not_heard(paused_ns, now);
+                service.history.was_not_heard(paused, now);
             }
         }
     }
