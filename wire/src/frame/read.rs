@@ -24,6 +24,25 @@ use super::{
 /// The field with the name of a frame.
 const NAME: &str = "frame";
 
+/// Reads a frame by way of the enum that has its names and no tag.
+macro_rules! read_by_name {
+    ($frame:ident, $named:ident) => {
+        impl<'de> Deserialize<'de> for $frame {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Read;
+                impl<'de> FromNamed<'de> for Read {
+                    type Frame = $frame;
+
+                    fn from<A: EnumAccess<'de>>(named: A) -> Result<$frame, A::Error> {
+                        $named::deserialize(EnumAccessDeserializer::new(named))
+                    }
+                }
+                deserializer.deserialize_map(FrameVisitor::<Read>(PhantomData))
+            }
+        }
+    };
+}
+
 /// [`ToAgent`] once its name is known. A test holds it to the schema.
 #[derive(Deserialize)]
 #[serde(remote = "ToAgent", rename_all = "snake_case")]
@@ -46,19 +65,7 @@ enum NamedToAgent {
     Unknown,
 }
 
-impl<'de> Deserialize<'de> for ToAgent {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl<'de> FromNamed<'de> for Read {
-            type Frame = ToAgent;
-
-            fn from<A: EnumAccess<'de>>(named: A) -> Result<ToAgent, A::Error> {
-                NamedToAgent::deserialize(EnumAccessDeserializer::new(named))
-            }
-        }
-        deserializer.deserialize_map(FrameVisitor::<Read>(PhantomData))
-    }
-}
+read_by_name!(ToAgent, NamedToAgent);
 
 /// [`ToViewer`] once its name is known. A test holds it to the schema.
 #[derive(Deserialize)]
@@ -78,19 +85,7 @@ enum NamedToViewer {
     Unknown,
 }
 
-impl<'de> Deserialize<'de> for ToViewer {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl<'de> FromNamed<'de> for Read {
-            type Frame = ToViewer;
-
-            fn from<A: EnumAccess<'de>>(named: A) -> Result<ToViewer, A::Error> {
-                NamedToViewer::deserialize(EnumAccessDeserializer::new(named))
-            }
-        }
-        deserializer.deserialize_map(FrameVisitor::<Read>(PhantomData))
-    }
-}
+read_by_name!(ToViewer, NamedToViewer);
 
 /// A frame made of its name and what follows it.
 trait FromNamed<'de> {
