@@ -154,6 +154,15 @@ pub fn middle_cut(name: &str, width: usize) -> String {
     format!("{start}…{end}")
 }
 
+/// A sentence cut at its end to `width` columns, with a mark where something is missing.
+pub fn end_cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let kept: String = fitting(text.chars(), width.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
+}
+
 /// A text in lines of at most `width` columns, cut at spaces; a word that is longer than a line is cut where the line ends.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);

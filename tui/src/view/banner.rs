@@ -11,6 +11,7 @@ use ratatui::{
 use super::{Screen, Size};
 use crate::{
     app::Pace,
+    format::end_cut,
     headline::{self, Headline, Severity},
     screens::Mode,
     theme::Tone,
@@ -48,14 +49,20 @@ impl Screen<'_> {
         let [said, below] =
             Layout::vertical([Constraint::Fill(1), Constraint::Length(more.len() as u16)])
                 .areas(inset);
+        let width = usize::from(inset.width);
         if !more.is_empty() {
             lines.truncate(1);
+        }
+        if said.height == 1
+            && let Some(first) = lines.first_mut()
+        {
+            *first = Line::styled(end_cut(&first.to_string(), width), first.style);
         }
         Paragraph::new(lines)
             .wrap(Wrap { trim: true })
             .render(said, buf);
         for (row, line) in more.iter().enumerate() {
-            self.text(below, row as u16, line, Tone::Plain, buf);
+            self.text(below, row as u16, &end_cut(line, width), Tone::Plain, buf);
         }
     }
 
