@@ -5,14 +5,13 @@ mod support;
 
 use std::{process::Stdio, time::Instant};
 
-use ax_probe::Probe;
 use ax_wire::{
     InstanceId, JobId, ToAgent, ToViewer,
     control::{Action, Control, FEATURE, LaneRef},
     mark::MarkKind,
     view::{LaneView, ServiceView},
 };
-use support::{Guarded, PATIENCE, PrivateAgent, Viewer, ax_top, terminal::Terminal};
+use support::{Guarded, PATIENCE, PrivateAgent, Viewer, ax_top, terminal::Terminal, watched};
 
 /// A viewer that gives orders and awaits their outcome.
 struct Person {
@@ -227,17 +226,7 @@ fn a_service_that_does_not_allow_it_is_not_asked() {
     let socket = folder.path().join("ax/agent.sock");
     let mut terminal = Terminal::start_with(&[], &[("AX_SOCKET", socket.as_os_str())], 100, 30);
     terminal.shows(&["This ax-top listens on"]);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    let probe = runtime.block_on(async {
-        Probe::builder("look-only")
-            .socket(&socket)
-            .install()
-            .expect("a runtime")
-    });
+    let (_runtime, probe) = watched::bare("look-only", &socket);
     terminal.shows(&["look-only", "live", "Now"]);
     terminal.press("P");
     let text = terminal.shows(&["look-only does not allow it", "allow_control(true)"]);

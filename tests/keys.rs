@@ -3,11 +3,10 @@
 
 mod support;
 
-use std::{ffi::OsStr, process::Command, thread, time::Duration};
+use std::{process::Command, thread, time::Duration};
 
-use ax_probe::Probe;
 use rustix::process::{Signal, kill_process};
-use support::{eventually, terminal::Terminal};
+use support::{eventually, full, terminal::Terminal, watched};
 
 /// What a key does: pressed after these, what the screen must become.
 struct Deed {
@@ -311,22 +310,12 @@ fn with_nothing_to_attach_to_it_says_what_to_do_and_shows_what_comes() {
         "ax_probe::Probe::builder(\"my-service\").install()",
         "ax-top demo",
     ]);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    let probe = runtime.block_on(async {
-        Probe::builder("late-comer")
-            .socket(&socket)
-            .install()
-            .expect("a runtime")
-    });
+    let (_runtime, probe) = watched::bare("late-comer", &socket);
     let began = std::time::Instant::now();
     terminal.shows(&["late-comer", "live", "Now"]);
     let took = began.elapsed();
     println!("shown after {took:?}");
-    if std::env::var_os("AX_FULL").is_some_and(|value| value == OsStr::new("1")) {
+    if full() {
         assert!(took < Duration::from_secs(2), "{took:?}");
     }
     drop(probe);

@@ -21,7 +21,7 @@ use axum::{
 };
 use serde::Deserialize;
 
-use crate::support::{Guarded, PrivateAgent, http};
+use crate::support::{Guarded, PrivateAgent, http, watched::build};
 
 /// Set in the child: the socket of its agent.
 const CHILD: &str = "AX_TEST_LOAD_SOCKET";
@@ -110,11 +110,7 @@ pub fn serve() {
     let Some(socket) = env::var_os(CHILD) else {
         return;
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .expect("a runtime");
+    let runtime = build(Some(1), "load-test");
     let probe = runtime.block_on(async {
         let probe = Probe::builder("load-test")
             .socket(Path::new(&socket))

@@ -1,7 +1,7 @@
 //! Watched runtimes inside the test's own process. The probe belongs to the process and keeps to one agent, so a test
 //! binary that uses this has one test.
 
-use std::{future::Future, sync::Arc, thread};
+use std::{future::Future, path::Path, sync::Arc, thread};
 
 use ax_probe::Probe;
 use ax_scheduler::{Lane, Scheduler};
@@ -56,6 +56,14 @@ pub fn build(workers: Option<usize>, name: &str) -> Runtime {
         None => Builder::new_current_thread(),
     };
     builder.name(name).enable_all().build().expect("a runtime")
+}
+
+/// A service that has nothing but a probe; it runs until both are dropped.
+pub fn bare(service: &str, socket: &Path) -> (Runtime, Probe) {
+    let runtime = build(Some(1), service);
+    let probe = Probe::builder(service).socket(socket);
+    let probe = probe.install_on(runtime.handle()).expect("installs");
+    (runtime, probe)
 }
 
 /// The stalls of the runtime of this name.
